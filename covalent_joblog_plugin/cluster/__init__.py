@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Talks to clusters; knows nothing of Covalent."""

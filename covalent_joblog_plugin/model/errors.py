@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can go wrong, as a tree.
+
+    JobLogError
+    ├── TransportError          the way to the cluster failed; tried again with back-off
+    │   └── AuthenticationError   the cluster refused us; not tried again soon, sites ban repeated failures
+    ├── OptionError             an option is wrong; raised before anything is submitted (a ValueError)
+    ├── SubmissionError         the cluster refused the job
+    ├── JobFailed               the job ran and failed, or vanished; the text says all that is known
+    ├── PayloadError            function, arguments or result could not make the journey
+    └── StoreError              the output could not be stored
+        └── StoreFull             the disk is at its reserve; goes on when there is room
+
+Every message names the thing, the cause and the next step.
+"""
+
+from __future__ import annotations
+
+
+class JobLogError(Exception):
+    """Whatever this package raises on purpose."""
+
+
+class TransportError(JobLogError):
+    """The way to the cluster failed: a network fault, a lost connection, a remote helper that died.
+
+    Reading backs off and tries again; it says nothing about the job.
+    """
+
+
+class AuthenticationError(TransportError):
+    """The cluster refused our key or we refused its host key; trying again at once cannot help."""
+
+
+class OptionError(JobLogError, ValueError):
+    """An executor option is unknown, of the wrong type, or cannot work."""
+
+
+class SubmissionError(JobLogError):
+    """The cluster refused the job; nothing was started."""
+
+
+class JobFailed(JobLogError):  # noqa: N818 - Slurm's state is called FAILED
+    """The job ended without a result."""
+
+
+class PayloadError(JobLogError):
+    """Function, arguments or result could not be carried to or from the job."""
+
+
+class StoreError(JobLogError):
+    """Output could not be stored."""
+
+
+class StoreFull(StoreError):  # noqa: N818 - a state, not a mistake
+    """The disk is at its reserve."""
