@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+# The one task runner. Everything happens in .venv; pip and apt say what they are doing.
+.PHONY: help venv packages lint check test demo demo-slurm rig-slurm rig-slurm-down bench build clean
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+BIN := .venv/bin
+# What the tests start besides Covalent, as command:package of Debian.
+PACKAGES := sbatch:slurm-client slurmctld:slurmctld slurmd:slurmd munged:munge sshd:openssh-server ssh:openssh-client
+
+help:
+	@echo 'make demo        live output of a local job in this terminal, with a Covalent server of its own'
+	@echo 'make demo-slurm  the same on a private one-node Slurm (as root on Debian)'
+	@echo 'make test        everything, against a real Covalent, sshd and Slurm (as root on Debian)'
+	@echo 'make check       format, lint, types, layers and the tests that need no server'
+	@echo 'make bench       the figures, each beside a peer measured in the same run'
+	@echo 'make rig-slurm   start the private Slurm and leave it running; make rig-slurm-down stops it'
+	@echo 'make build       wheel and source archive in dist/'
+
+venv: .venv/installed
+
+# The stamp is touched last, so a half-made environment is made again.
+.venv/installed: pyproject.toml constraints.txt
+	python=$$(tools/find-python) && "$$python" -m venv .venv
+	$(BIN)/python -m pip install --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+packages:
+	tools/debian-packages $(PACKAGES)
+
+lint: venv
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+check: lint
+	$(BIN)/python -m pytest -m 'not covalent and not slurm'
+
+test: lint packages
+	$(BIN)/python -m pytest
+
+demo: venv
+	$(BIN)/python -m tools.demo
+
+demo-slurm: venv packages
+	$(BIN)/python -m tools.demo --slurm
+
+rig-slurm: venv packages
+	$(BIN)/python -m tests.rigs.slurm up
+
+rig-slurm-down: venv
+	$(BIN)/python -m tests.rigs.slurm down
+
+bench: venv packages
+	$(BIN)/python -m bench
+
+build: venv
+	$(BIN)/python -m hatchling build
+
+clean:
+	rm -rf .venv build dist
