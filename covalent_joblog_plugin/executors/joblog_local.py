@@ -1,10 +1,164 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Placeholder until the executor lands."""
+"""``LocalJobLogExecutor``: the task as a child process of Covalent's server, its output live."""
 
-from covalent.executor.base import AsyncBaseExecutor
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from covalent_joblog_plugin.model.errors import JobFailed, OptionError
+from covalent_joblog_plugin.model.records import FileRef
+
+from . import options
+from .base import JobLogExecutor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from covalent_joblog_plugin.model.source import DeltaSource
+    from covalent_joblog_plugin.payload.child import Child
 
 EXECUTOR_PLUGIN_NAME = "LocalJobLogExecutor"
 
+TERM_GRACE = 3.0
+"""Seconds between SIGTERM and SIGKILL."""
 
-class LocalJobLogExecutor(AsyncBaseExecutor):
-    """Placeholder until the executor lands."""
+
+class LocalJobLogExecutor(JobLogExecutor):
+    """Runs the task as a child process group on the server's machine.
+
+    Its file descriptors 1 and 2 are captured, so also what its own children, C extensions and
+    ``subprocess`` write. Cancelling it ends the whole group.
+
+    Args:
+        workdir: Folder the function runs in; made if it is missing. Relative ``log_files`` are found here.
+        python: The interpreter, as a path or as an argv list; None for the server's own.
+        environment: Variables added to the server's environment.
+        log_files: Files to show with the node beside stdout and stderr.
+        time_limit: Seconds until the group is ended; -1 for no limit.
+        **common: See ``JobLogExecutor``.
+    """
+
+    def __init__(
+        self,
+        workdir: str = "~/covalent/workdir",
+        python: str | Sequence[str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        **common: Any,
+    ) -> None:
+        super().__init__(**common)
+        self.workdir = workdir
+        self.python = python if python is None or isinstance(python, str) else list(python)
+        self.environment = dict(environment or {})
+
+    def check_options(self) -> None:
+        """See ``JobLogExecutor``."""
+        super().check_options()
+        name = type(self).__name__
+        if not isinstance(self.workdir, str) or not self.workdir:
+            raise OptionError(f"{name}: workdir={self.workdir!r} must be the path of a folder")
+        if self.python is not None and not isinstance(self.python, str):
+            options.check_strings(name, "python", self.python)
+        options.check_environment(name, "environment", self.environment)
+
+    def endpoint_key(self) -> str:
+        """All local tasks are read by one loop."""
+        return "this machine"
+
+    def make_source(self) -> DeltaSource:
+        """See ``JobLogExecutor``."""
+        from covalent_joblog_plugin.cluster.local_files import LocalFiles
+
+        return LocalFiles()
+
+    def get_files_to_monitor(self, dispatch_id: str, node_id: int) -> Iterable[FileRef | str]:  # noqa: ARG002
+        """The two captured streams and ``log_files``, once the task has a folder."""
+        folder: Path | None = self.__dict__.get("_folder")
+        if folder is None:
+            return []
+        workdir = self._workdir()
+        return [
+            FileRef(str(folder / "stdout"), stream="stdout"),
+            FileRef(str(folder / "stderr"), stream="stderr"),
+            *(FileRef(str(workdir / name), name=name) for name in self.log_files),
+        ]
+
+    async def run(
+        self,
+        function: Callable[..., Any],
+        args: list[Any],
+        kwargs: dict[str, Any],
+        task_metadata: dict[str, Any],
+    ) -> Any:
+        """Run the function in a child process and return its result, not unpickled.
+
+        Raises:
+            JobFailed: The function raised, or its process ended without a result.
+            TaskCancelledError: The task was cancelled.
+        """
+        from covalent._shared_files import TaskCancelledError
+
+        from covalent_joblog_plugin.payload import bundle, child
+
+        call = bundle.take_apart(function, args, kwargs)
+        packed = bundle.pack(call, dispatch_id=task_metadata["dispatch_id"], node_id=task_metadata["node_id"])
+        folder = self.__dict__["_folder"] = Path(await asyncio.to_thread(_scratch_folder))
+        workdir = self._workdir()
+        await asyncio.to_thread(workdir.mkdir, parents=True, exist_ok=True)
+        python = [self.python] if isinstance(self.python, str) else self.python
+        process = await child.start(
+            packed,
+            folder,
+            stdout=folder / "stdout",
+            stderr=folder / "stderr",
+            python=python,
+            cwd=workdir,
+            environment=self.environment,
+        )
+        self.session.monitor.wake()
+        await self.announce_job(process.handle)
+        status = await self._ended(process)
+        if self.cancel_requested:
+            raise TaskCancelledError
+        return await child.result(folder, status)
+
+    async def _ended(self, process: Child) -> int:
+        limit = self.time_limit if self.time_limit > 0 else None
+        try:
+            return await asyncio.wait_for(process.wait(), limit)
+        except asyncio.TimeoutError:
+            await process.terminate(TERM_GRACE)
+            raise JobFailed(
+                f"time limit: the task was ended after time_limit={self.time_limit} s; its output up to then "
+                "is kept. Give the executor a larger time_limit, or -1 for none"
+            ) from None
+
+    async def cancel_job(self, handle: Any) -> None:
+        """End the process group: SIGTERM, after three seconds SIGKILL."""
+        from covalent_joblog_plugin.payload import child
+
+        await child.terminate(handle, TERM_GRACE)
+
+    async def after_final_read(self) -> None:
+        """Remove the captured files; the store has their text."""
+        folder = self.__dict__.pop("_folder", None)
+        if folder is not None:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+    def _workdir(self) -> Path:
+        return Path(self.workdir).expanduser().absolute()
+
+
+def _scratch_folder() -> str:
+    """A folder (0700) below Covalent's cache: its disk is not that of the stored output."""
+    from covalent._shared_files.config import get_config
+
+    cache = Path(get_config("dispatcher.cache_dir"))
+    cache.mkdir(parents=True, exist_ok=True)
+    return tempfile.mkdtemp(prefix="joblog-", dir=cache)
+
+
+_EXECUTOR_PLUGIN_DEFAULTS = options.plugin_defaults(LocalJobLogExecutor)

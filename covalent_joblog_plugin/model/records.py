@@ -129,6 +129,8 @@ class SeamKind(str, Enum):
     """Another file took its place; the text from here on is the new file's."""
     LOST = "lost"
     """Bytes are missing here."""
+    HOLE = "hole"
+    """Bytes that were never written are left out here; they would read as NUL."""
     CAPPED = "capped"
     """A limit was reached; later bytes of this file are not kept."""
     PAUSED = "paused"
@@ -149,7 +151,7 @@ class Seam:
         kind: What happened.
         message: The same in words, for people.
         execution: Which start of the job the text after the seam belongs to.
-        lost: How many bytes are missing, where that is known.
+        lost: How many bytes are missing or left out, where that is known.
     """
 
     kind: SeamKind

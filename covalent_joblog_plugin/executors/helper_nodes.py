@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that Covalent makes of lists, dicts, subscripts and attributes of electrons.
+
+They carry the electron's executor, so one electron with a list, a dict and two subscripts would be several
+cluster jobs. They only pick or collect values: a child process of the server does it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from covalent_joblog_plugin.model.errors import PayloadError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from covalent_joblog_plugin.store.node_output import NodeOutput
+
+    from .base import JobLogExecutor
+
+COLLECTION_NODES = (":electron_list:", ":electron_dict:")
+"""What Covalent calls the nodes it makes of lists and dicts."""
+
+
+class NotLoadableHere(PayloadError):  # noqa: N818 - says what is so
+    """The values of a helper node need modules that only the cluster has."""
+
+
+def local_stand_in(
+    executor: JobLogExecutor,
+    function: Callable[..., Any],
+    args: list[Any],
+    kwargs: dict[str, Any],
+    output: NodeOutput | None,
+) -> JobLogExecutor | None:
+    """An executor that runs this node in a child process, where it is a helper node; else None."""
+    from covalent_joblog_plugin.payload import bundle
+
+    from .joblog_local import LocalJobLogExecutor
+
+    if executor.helper_nodes != "local" or isinstance(executor, LocalJobLogExecutor) or output is None:
+        return None
+    try:
+        call = bundle.take_apart(function, args, kwargs)
+    except PayloadError:
+        return None  # an executor of its own kind may know what to do with it
+    if not call.is_helper_candidate:
+        return None
+    if not call.name.startswith(":") and output.node_name not in COLLECTION_NODES:
+        return None
+    stand_in = LocalJobLogExecutor(max_log_bytes=executor.max_log_bytes)
+    stand_in.__dict__.update(_send_queue=executor._send_queue, _recv_queue=executor._recv_queue)  # noqa: SLF001
+    return stand_in

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Executor options: plain JSON, checked before dispatch, complete after any journey.
+
+Covalent builds an executor from its configuration, then replaces its ``__dict__`` by what travelled with the
+dispatch. So a constructor demands nothing, and an option a dispatch made by an older version does not have
+takes its default from the constructor's signature.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import json
+import re
+from typing import Any
+
+from covalent_joblog_plugin.model.errors import OptionError
+
+
+@functools.cache
+def defaults(executor: type) -> dict[str, Any]:
+    """The options of an executor class with their defaults, those it inherits from Covalent left out."""
+    found: dict[str, Any] = {}
+    for cls in reversed(executor.__mro__):
+        if "__init__" in cls.__dict__ and cls is not object and not cls.__module__.startswith("covalent."):
+            parameters = inspect.signature(cls.__dict__["__init__"]).parameters.values()
+            found.update({p.name: p.default for p in parameters if p.default is not p.empty})
+    return found
+
+
+def plugin_defaults(executor: type) -> dict[str, Any]:
+    """The same for Covalent's configuration file, whose format has neither None nor tuples."""
+    found = {name: value for name, value in defaults(executor).items() if value is not None}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in found.items()}
+
+
+def refuse_unknown(executor: type, given: dict[str, Any], renamed: dict[str, str] | None = None) -> None:
+    """Raise for options the class does not have.
+
+    Args:
+        executor: The executor class.
+        given: Options that its constructor did not take.
+        renamed: Names used elsewhere, and what they are called here.
+
+    Raises:
+        OptionError: Naming the option and the nearest one there is.
+    """
+    for name in given:
+        known = defaults(executor)
+        if new := (renamed or {}).get(name):
+            raise OptionError(f"{executor.__name__} has no option {name!r}: it is called {new} here")
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(sorted(known))}"
+        raise OptionError(f"{executor.__name__} has no option {name!r}: {hint}")
+
+
+def check_json(executor: str, options: dict[str, Any]) -> None:
+    """Raise unless every option can travel as JSON.
+
+    Raises:
+        OptionError: Naming the first that cannot.
+    """
+    for name, value in options.items():
+        try:
+            json.dumps(value)
+        except (TypeError, ValueError) as error:
+            cure = "use strings, numbers, lists and dicts"
+            raise OptionError(
+                f"{executor}: {name}={value!r} cannot travel as JSON ({error}); {cure}"
+            ) from error
+
+
+def check_number(executor: str, name: str, value: object, *, least: float) -> None:
+    """Raise unless an option is a number of at least ``least``.
+
+    Raises:
+        OptionError: Naming the option and what it may be.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < least:
+        raise OptionError(f"{executor}: {name}={value!r} must be a number of at least {least:g}")
+
+
+def check_choice(executor: str, name: str, value: object, choices: tuple[object, ...]) -> None:
+    """Raise unless an option is one of ``choices``.
+
+    Raises:
+        OptionError: Naming the option and its choices.
+    """
+    if value not in choices:
+        raise OptionError(f"{executor}: {name}={value!r} must be one of {', '.join(map(repr, choices))}")
+
+
+def check_strings(executor: str, name: str, value: object) -> None:
+    """Raise unless an option is a list of strings.
+
+    Raises:
+        OptionError: Naming the option.
+    """
+    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+        raise OptionError(f"{executor}: {name}={value!r} must be a list of non-empty strings")
+
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def check_environment(executor: str, name: str, value: object) -> None:
+    """Raise unless an option maps environment variable names to strings.
+
+    Raises:
+        OptionError: Naming the variable.
+    """
+    if not isinstance(value, dict):
+        raise OptionError(f"{executor}: {name}={value!r} must be a dict of environment variables")
+    for variable, text in value.items():
+        if not isinstance(variable, str) or not _VARIABLE.fullmatch(variable):
+            raise OptionError(f"{executor}: {name}: {variable!r} is not the name of an environment variable")
+        if not isinstance(text, str) or "\0" in text:
+            raise OptionError(f"{executor}: {name}[{variable!r}] must be a string without NUL")

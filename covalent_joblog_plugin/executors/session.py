@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One task from ``execute()`` to its terminal status: watch, run, read to the end, close, report.
+
+Covalent writes returned streams over the node's assets, so ``None`` is returned for both. It shows the text
+of a plain exception as the node's error, and nothing of a ``TaskRuntimeError``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from covalent._shared_files import TaskCancelledError, TaskRuntimeError
+from covalent._shared_files.util_classes import RESULT_STATUS
+
+from covalent_joblog_plugin.model.errors import JobFailed, StoreError
+from covalent_joblog_plugin.monitor.hub import hub
+from covalent_joblog_plugin.monitor.watch import Watch
+from covalent_joblog_plugin.store import node_output
+from covalent_joblog_plugin.store.node_output import NodeOutput
+
+from . import helper_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from covalent_joblog_plugin.monitor.monitor import Monitor
+
+    from .base import JobLogExecutor
+
+log = logging.getLogger(__name__)
+
+STOP_GRACE = 3.0
+"""Seconds for the cancel of a job when the server stops."""
+
+NodeKey = tuple[str, int]
+_running: dict[NodeKey, Session] = {}
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """A task being run by one executor."""
+
+    executor: JobLogExecutor
+    node: NodeKey
+    monitor: Monitor
+    watch: Watch | None
+    handle: Any = None
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def output(self) -> NodeOutput | None:
+        """Where the text is stored; None when that could not be opened, which stops no task."""
+        return self.watch.output if self.watch else None
+
+    async def announce(self, handle: Any) -> None:
+        """Record the job; before it is submitted this is the last chance to leave it."""
+        first, self.handle = self.handle is None, handle
+        try:
+            await self.executor.set_job_handle(handle)
+        except (RuntimeError, asyncio.TimeoutError) as error:
+            # Covalent's listener is gone after one fault; our own record in the node's folder remains.
+            log.warning("Covalent did not record the job of %s node %s: %r", *self.node, error)
+        if self.output is not None:
+            await self.output.remember({"job": handle})
+        if self.cancelled.is_set():
+            if first:
+                raise TaskCancelledError
+            await self.executor.cancel_job(handle)
+
+    async def cancel(self) -> bool:
+        """Ask for the end of the job; ``run`` sees it through."""
+        self.cancelled.set()
+        if self.handle is not None:
+            await self.executor.cancel_job(self.handle)
+        return True
+
+    async def abandon(self) -> None:
+        """The server stops: end the job within ``STOP_GRACE`` seconds and mark the output."""
+        if self.output is not None:
+            self.output.interrupt()
+        if self.handle is not None:
+            try:
+                await asyncio.wait_for(self.executor.cancel_job(self.handle), STOP_GRACE)
+            except Exception as error:  # noqa: BLE001 - the last thing done before the server ends
+                log.warning("the job of %s node %s may run on: %r", *self.node, error)
+
+    async def read_to_end(self) -> None:
+        """Read on until the cluster says that nobody writes any more and nothing new comes."""
+        if self.watch is None:
+            return
+        executor = self.executor
+        await self.monitor.finish(
+            self.watch, lambda: executor.writers_gone(*self.node), executor.final_read_timeout
+        )
+        await executor.after_final_read()
+
+
+async def run_task(
+    executor: JobLogExecutor,
+    function: Callable[..., Any],
+    args: list[Any],
+    kwargs: dict[str, Any],
+    metadata: dict[str, Any],
+) -> tuple[Any, None, None, Any]:
+    """Run a task as Covalent's ``execute()`` is to: ``(result, None, None, status)``.
+
+    Raises:
+        Exception: Whatever made the task fail, after all its text is stored.
+    """
+    try:
+        executor.check_options()
+        output = await _open_output(executor, metadata)
+        helper = helper_nodes.local_stand_in(executor, function, args, kwargs, output)
+        try:
+            if helper is not None:
+                try:
+                    return await _attempt(helper, function, args, kwargs, metadata, output)
+                except helper_nodes.NotLoadableHere as error:
+                    log.info("%s node %s runs on the cluster: %s", *_key(metadata), error)
+            return await _attempt(executor, function, args, kwargs, metadata, output)
+        finally:
+            if output is not None:
+                await output.close()
+    finally:
+        executor.listening_ends()
+
+
+async def _attempt(
+    executor: JobLogExecutor,
+    function: Callable[..., Any],
+    args: list[Any],
+    kwargs: dict[str, Any],
+    metadata: dict[str, Any],
+    output: NodeOutput | None,
+) -> tuple[Any, None, None, Any]:
+    failure: Exception | None = None
+    result, status = None, RESULT_STATUS.COMPLETED
+    with _session(executor, _key(metadata), output) as session:
+        try:
+            try:
+                await _refuse_if_cancelled(session)
+                await executor.setup(task_metadata=metadata)
+                result = await executor.run(function, args, kwargs, metadata)
+            except TaskCancelledError:
+                status = RESULT_STATUS.CANCELLED
+            except TaskRuntimeError as error:
+                failure = JobFailed(str(error) or "the executor raised TaskRuntimeError without a text")
+            except Exception as error:  # noqa: BLE001 - whatever ended the task, its text is read first
+                failure = error
+            await _teardown(executor, metadata)
+            await session.read_to_end()
+        except asyncio.CancelledError:
+            await session.abandon()
+            raise
+    if failure is not None:
+        raise failure
+    return result, None, None, status
+
+
+@contextmanager
+def _session(executor: JobLogExecutor, node: NodeKey, output: NodeOutput | None) -> Iterator[Session]:
+    """One attempt to run a node: its endpoint is held and the node is known while it lasts."""
+    key = executor.endpoint_key()
+    name = f"{type(executor).__name__} {key or node}"
+    monitor = hub.acquire(name, executor.make_source)
+    watch = None
+    if output is not None:
+        watch = Watch(output, lambda: executor.get_files_to_monitor(*node), executor.max_log_bytes)
+        monitor.add(watch)
+    session = _running[node] = executor.__dict__["_session"] = Session(executor, node, monitor, watch)
+    try:
+        yield session
+    finally:
+        del _running[node]
+        del executor.__dict__["_session"]
+        if watch is not None:
+            monitor.remove(watch)
+        hub.release(name, linger=key is not None)
+
+
+async def _open_output(executor: JobLogExecutor, metadata: dict[str, Any]) -> NodeOutput | None:
+    try:
+        return await NodeOutput.open(*_key(metadata), max_node_bytes=executor.max_node_bytes)
+    except StoreError as error:
+        log.error("the output of %s node %s will not be stored: %s", *_key(metadata), error)  # noqa: TRY400
+        return None
+
+
+async def _refuse_if_cancelled(session: Session) -> None:
+    try:
+        requested = await session.executor.get_cancel_requested()
+    except (RuntimeError, asyncio.TimeoutError) as error:
+        log.warning("could not ask whether %s node %s is cancelled: %r", *session.node, error)
+        return
+    if requested or session.cancelled.is_set():
+        raise TaskCancelledError
+
+
+async def _teardown(executor: JobLogExecutor, metadata: dict[str, Any]) -> None:
+    try:
+        await executor.teardown(task_metadata=metadata)
+    except Exception:
+        # A failed clean-up must not hide what the task did.
+        log.exception("teardown of %s node %s failed", *_key(metadata))
+
+
+async def cancel_task(executor: JobLogExecutor, dispatch_id: str, node_id: int) -> bool:
+    """End the job of a node; True when its end was asked for, False when there is none to end.
+
+    Covalent also calls this for finished nodes, for nodes not started yet, and with another node's handle:
+    only the node counts.
+    """
+    node = (dispatch_id, node_id)
+    if session := _running.get(node):
+        return await session.cancel()
+    if await node_output.node_status(*node) != str(RESULT_STATUS.RUNNING):
+        return False
+    handle = await node_output.job_handle(*node)
+    if handle is None:
+        return False
+    with _session(executor, node, None) as session:
+        session.handle = handle
+        await session.cancel()
+    return True
+
+
+def _key(metadata: dict[str, Any]) -> NodeKey:
+    return metadata["dispatch_id"], metadata["node_id"]
