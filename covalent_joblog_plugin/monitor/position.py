@@ -55,7 +55,7 @@ class Position:
             self._doubts += 1
             return (self._start_over(kind, delta) if self._doubts >= CERTAIN else None), b""
         self._doubts = 0
-        self._identity = delta.identity
+        self._identity = delta.identity or self._identity
         seam, data = self._skip_hole(delta) if self._emptied else (None, delta.data)
         self.pos += len(data)
         self._tail = (self._tail + data)[-FINGERPRINT_BYTES:]
