@@ -4,6 +4,7 @@
 from pathlib import Path
 
 import pytest
+
 from tests.rigs.daemons import alive, until
 from tests.rigs.slurm import SlurmRig
 
