@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to tell the user about a call that gave no result: the thing, the cause, the next step."""
+
+from __future__ import annotations
+
+import signal
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .verdict import Verdict
+
+TAIL_LINES = 20
+"""Lines of a traceback or of stderr that an error text shows."""
+
+
+def error_text(verdict: Verdict | None, exit_status: int, stderr: bytes = b"") -> str:
+    """What to tell the user about a call that gave no result.
+
+    Args:
+        verdict: What the runner left; None where it left nothing.
+        exit_status: Of the process; -n where signal n ended it.
+        stderr: The end of what it wrote to stderr, some KiB.
+    """
+    if verdict is None:
+        lines = [f"{_ended(exit_status)} before the function returned; {_cause(exit_status)}"]
+    elif verdict.kind == "ok":
+        lines = [f"the function returned, but then {_ended(exit_status)}; {_cause(exit_status)}"]
+    else:
+        return "\n".join(_TEXTS.get(verdict.kind, _unknown)(verdict))
+    last = _last_lines(stderr.decode("utf-8", "replace"))
+    return "\n".join([*lines, "stderr ended with:", *last] if last else lines)
+
+
+def _last_lines(text: str) -> list[str]:
+    # Not splitlines(): it takes other characters for line ends, too.
+    lines = text.rstrip("\r\n").split("\n")
+    return lines[-TAIL_LINES:] if any(lines) else []
+
+
+def _signal(exit_status: int) -> signal.Signals | None:
+    """The signal that ended the process; a shell in between reports signal n as 128 + n."""
+    number = -exit_status if exit_status < 0 else exit_status - 128
+    return signal.Signals(number) if number in set(signal.Signals) else None
+
+
+def _ended(exit_status: int) -> str:
+    by = _signal(exit_status)
+    if by is None:
+        return f"the process ended with exit status {exit_status}"
+    name = f"signal {by.value} ({by.name})"
+    if exit_status < 0:
+        return f"the process was ended by {name}"
+    return f"the process ended with exit status {exit_status} (a shell's word for {name})"
+
+
+def _cause(exit_status: int) -> str:
+    by = _signal(exit_status)
+    if by is not None:
+        return _CAUSES.get(by.name, "somebody or something sent that signal")
+    return "Python had no chance to say why: os._exit does that, or a library that ends the process"
+
+
+_CAUSES = {
+    "SIGKILL": "often the kernel's out-of-memory killer, or a limit on memory or time: ask for more memory, "
+    "or look into the kernel's log of that machine",
+    "SIGTERM": "that is how a limit on time or a cancellation ends it",
+    "SIGSEGV": "an extension module or library crashed: with PYTHONFAULTHANDLER=1 in the environment Python "
+    "shows where",
+    "SIGBUS": "often a file in shared memory or on a full disk that could not be mapped",
+    "SIGILL": "a library was built for another processor than that machine's",
+    "SIGFPE": "an extension module or library divided by zero",
+    "SIGABRT": "a library gave up: what it said is on stderr",
+    "SIGXCPU": "the limit on processor time was reached (ulimit -t)",
+}
+
+
+def _exception(verdict: Verdict) -> list[str]:
+    lines = [_headline(verdict), *_last_lines(verdict.traceback)]
+    if verdict.module.split(".")[0] == "covalent":
+        return [*lines, f"the function imports covalent; {_install_covalent(verdict)}"]
+    return [*lines, *_missing_module(verdict), "the whole traceback stands in the node's stderr"]
+
+
+def _headline(verdict: Verdict) -> str:
+    return f"{verdict.type}: {verdict.message}" if verdict.message else verdict.type
+
+
+def _interpreter(verdict: Verdict) -> str:
+    return f"{verdict.executable} (Python {verdict.python}) on {verdict.host}"
+
+
+def _exit(verdict: Verdict) -> list[str]:
+    told = f" and said: {verdict.message}" if verdict.message else ""
+    return [
+        f"the function called sys.exit({verdict.code}){told}; that ends the process, so there is no result",
+        "return a value for success and raise an exception for failure",
+    ]
+
+
+def _unpicklable(verdict: Verdict) -> list[str]:
+    return [
+        f"the function returned a {verdict.result} that cannot be pickled: {_headline(verdict)}",
+        *_last_lines(verdict.traceback),
+        "return plain data, arrays or text, or write a file and return its path",
+    ]
+
+
+def _unloadable(verdict: Verdict) -> list[str]:
+    lines = [
+        f"{verdict.what} cannot be unpickled by {_interpreter(verdict)}: {_headline(verdict)}",
+        *_array_libraries(verdict),
+        *_missing_module(verdict),
+    ]
+    if verdict.pickled_by.split(".")[:2] != verdict.python.split(".")[:2]:
+        lines.append(f"it was pickled by Python {verdict.pickled_by}: use one minor version for all nodes")
+    return [*lines, "the function did not begin"]
+
+
+def _array_libraries(verdict: Verdict) -> list[str]:
+    lines = []
+    for name, there in verdict.versions.items():
+        here = _installed(name)
+        if name == "numpy" and verdict.names_numpy_2 and there.split(".")[0] == "1":
+            lines.append(
+                f"it was pickled with numpy 2 or later, and numpy there is {there} (where Covalent's server "
+                f"runs: {here}); use the same major version of numpy on both sides"
+            )
+        elif here.split(".")[0] != there.split(".")[0]:
+            lines.append(f"{name} there is {there}, where Covalent's server runs it is {here}")
+    return lines
+
+
+def _installed(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _missing_module(verdict: Verdict) -> list[str]:
+    if not verdict.module or verdict.module.split(".")[0] in verdict.versions:
+        return []
+    return [
+        f"module {verdict.module} cannot be imported by {_interpreter(verdict)}",
+        "if it is your own module, name it in the electron's deps_module=",
+        "if it is an installed package, install it there or give the executor a Python that has it",
+    ]
+
+
+def _covalent(verdict: Verdict) -> list[str]:
+    kind, _, name = verdict.need.partition(" ")
+    reasons = {
+        "dependency": f"{verdict.what} is one of Covalent's own functions;",
+        "electron": f"{verdict.what} calls another electron; call the plain function instead, or",
+        "module": f"module {name}, which travels with {verdict.what}, imports covalent;",
+        "name": f"{verdict.what} uses the module covalent (as ct.get_context() does);",
+    }
+    return [
+        "Covalent is needed where the function runs, and missing there",
+        f"{reasons.get(kind, verdict.what)} {_install_covalent(verdict)}",
+        "the function did not begin",
+    ]
+
+
+def _install_covalent(verdict: Verdict) -> str:
+    package = f"covalent=={_installed('covalent')}"
+    return f"install {package} for {_interpreter(verdict)}, or give the executor a Python that has it"
+
+
+def _python(verdict: Verdict) -> list[str]:
+    wanted, found = (".".join(version.split(".")[:2]) for version in (verdict.wanted, verdict.python))
+    return [
+        f"the function was pickled by Python {verdict.wanted} and cannot run by {_interpreter(verdict)}",
+        "the minor versions must be the same",
+        f"give the executor a Python {wanted} there, or dispatch from Python {found}",
+    ]
+
+
+def _unwritable(verdict: Verdict) -> list[str]:
+    return [
+        f"the function returned, but its result could not be written on {verdict.host}: {verdict.message}",
+        "make room there and run the node again",
+    ]
+
+
+def _bundle(verdict: Verdict) -> list[str]:
+    return [f"the packed function is damaged on {verdict.host}: {verdict.message}; run the node again"]
+
+
+def _unknown(verdict: Verdict) -> list[str]:
+    return [f"the job left a verdict this version does not know: {verdict.kind} {verdict.message}".rstrip()]
+
+
+_TEXTS: dict[str, Callable[[Verdict], list[str]]] = {
+    "exception": _exception,
+    "exit": _exit,
+    "unpicklable": _unpicklable,
+    "unloadable": _unloadable,
+    "covalent": _covalent,
+    "python": _python,
+    "unwritable": _unwritable,
+    "bundle": _bundle,
+}
