@@ -8,7 +8,6 @@ takes its default from the constructor's signature.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import json
@@ -50,6 +49,8 @@ def refuse_unknown(executor: type, given: dict[str, Any], renamed: dict[str, str
         known = defaults(executor)
         if new := (renamed or {}).get(name):
             raise OptionError(f"{executor.__name__} has no option {name!r}: it is called {new} here")
+        import difflib  # the slowest import here, for a mistake's sake
+
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(sorted(known))}"
         raise OptionError(f"{executor.__name__} has no option {name!r}: {hint}")
