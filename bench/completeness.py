@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much of what a task wrote is on its node: while it runs, after it succeeded, after it failed."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.rigs.covalent_server import eventually
+
+from .figures import Figure
+
+if TYPE_CHECKING:
+    from tests.rigs.covalent_server import CovalentServer
+
+LINES = 2000
+LINE = "the quick brown fox jumps over the lazy dog\n"
+GRACE = 2.0
+"""Seconds after the last write of a running task until its output is looked for."""
+
+_TALK = """
+import covalent as ct
+from covalent.executor import _executor_manager
+
+def talk(lines, line, said, ended, fails):
+    import os, sys, time
+    for _ in range(lines):
+        sys.stdout.write(line)
+    sys.stdout.flush()
+    open(said, "w").close()
+    deadline = time.time() + 120
+    while not os.path.exists(ended) and time.time() < deadline:
+        time.sleep(0.05)
+    if fails:
+        raise RuntimeError("as asked")
+
+cls = _executor_manager.executor_plugins_map[executor]
+electron = ct.electron(talk, executor=cls(**options))
+answer = ct.dispatch(ct.lattice(lambda: electron(lines, line, said, ended, fails)))()
+"""
+
+
+def _shares(
+    server: CovalentServer, executor: str, options: dict[str, Any], fails: bool
+) -> tuple[float, float]:
+    """Percent of the bytes on the node while the task runs, and after its end."""
+    whole = LINES * len(LINE)
+    with tempfile.TemporaryDirectory(prefix="joblog-bench-") as folder:
+        said, ended = Path(folder) / "said", Path(folder) / "ended"
+        dispatch_id = server.client(
+            _TALK,
+            executor=executor,
+            options=options,
+            lines=LINES,
+            line=LINE,
+            said=str(said),
+            ended=str(ended),
+            fails=fails,
+        )
+        eventually(said.exists, 120, f"the task on {executor} has written all")
+        # Nothing tells that nothing will come: the peer shows nothing while a task runs.
+        time.sleep(GRACE)
+        live = len(server.stdout(dispatch_id, 0))
+        ended.touch()
+        server.finished(dispatch_id)
+    return 100 * live / whole, 100 * len(server.stdout(dispatch_id, 0)) / whole
+
+
+def measure(server: CovalentServer, executor: str, options: dict[str, Any]) -> list[Figure]:
+    """Three figures of one executor, beside Covalent's own local executor."""
+    ours = (
+        *_shares(server, executor, options, fails=False),
+        _shares(server, executor, options, fails=True)[1],
+    )
+    peer = (*_shares(server, "local", {}, fails=False), _shares(server, "local", {}, fails=True)[1])
+    moments = ("while it runs", "after success", "after failure")
+    return [
+        Figure(
+            f"output on the node {moment}, {executor}",
+            mine,
+            "%",
+            theirs,
+            "Covalent's local executor",
+            "100 %",
+        )
+        for moment, mine, theirs in zip(moments, ours, peer, strict=True)
+    ]
