@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much room a disk has above its reserve."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from covalent_joblog_plugin.model.errors import StoreFull
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_FRESH_SECONDS = 0.1
+
+
+class Disk:
+    """The disk below a folder; one for all nodes on it, asked at most every ``_FRESH_SECONDS``."""
+
+    _disks: dict[int, Disk] = {}  # noqa: RUF012 - by device number, shared on purpose
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._asked = float("-inf")
+        self._free = 0
+
+    @classmethod
+    def of(cls, folder: Path) -> Disk:
+        """The disk of ``folder``; raises OSError."""
+        return cls._disks.setdefault(folder.stat().st_dev, cls(folder))
+
+    def take(self, size: int, reserve: int) -> None:
+        """Count ``size`` bytes about to be written.
+
+        Raises:
+            StoreFull: Less than ``reserve`` bytes would be left; nothing is counted.
+            OSError: The disk does not say.
+        """
+        now = time.monotonic()
+        if now - self._asked > _FRESH_SECONDS:
+            numbers = os.statvfs(self._folder)
+            self._free, self._asked = numbers.f_bavail * numbers.f_frsize, now
+        if self._free - size < reserve:
+            raise StoreFull(
+                f"the disk of {self._folder} has {self._free >> 20} MiB left and {reserve >> 20} MiB are "
+                "kept in reserve; make room, and storing output goes on"
+            )
+        self._free -= size

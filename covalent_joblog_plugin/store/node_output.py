@@ -1,0 +1,310 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stored output of one node.
+
+Bytes go in by ``write`` and are never rewritten: a cursor is good for ever. File work is done by one writer
+thread, database work by a few others, and none of them is the event loop's or its default pool's, which
+Covalent's synchronous executors may hold for hours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from covalent_joblog_plugin.model.errors import StoreError
+
+from . import live
+from .channel import Channel, pieces
+from .disk import Disk
+from .index import Index
+from .items import Append, SeamAt
+from .layout import INDEX_FILE, OUR_FOLDER, STATE_FILE, make_folder, safe_name
+from .nodes import job_handle, node_state, node_status, open_nodes, rows
+from .outputs import RawOutput, TextOutput
+from .sizes import recorder
+from .state import INSTANCE, NodeState, read_state, write_state
+from .threads import in_database, in_writer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+__all__ = ["Append", "NodeOutput", "NodeState", "SeamAt", "job_handle", "node_state", "node_status", "write"]
+
+log = logging.getLogger("covalent_joblog_plugin")
+
+MAX_NODE_BYTES = 64 << 20
+"""Where Covalent's asset of a stream ends: its client loads the whole of it."""
+MIN_FREE = 256 << 20
+"""Bytes of the disk left free: Covalent's own results need some."""
+
+_INTERRUPT_PATIENCE = 0.03
+_SETTLE_PATIENCE = 30.0
+
+
+class NodeOutput:
+    """The stored output of one node while this server writes it.
+
+    Attributes:
+        dispatch_id: The dispatch.
+        node_id: The node.
+        node_name: The electron's name, as in its row.
+        folder: What lies beside the node's own stdout and stderr: the index, other outputs.
+        state: Whether it is live, closed or interrupted.
+    """
+
+    def __init__(self, dispatch_id: str, node_id: int, node_name: str, folder: Path, min_free: int) -> None:
+        """Use ``open``."""
+        self.dispatch_id = dispatch_id
+        self.node_id = node_id
+        self.node_name = node_name
+        self.folder = folder
+        self.state = NodeState.LIVE
+        self._min_free = min_free
+        self._disk = Disk.of(folder)
+        self._index = Index(folder / INDEX_FILE)
+        self._channels: dict[str, Channel] = {}
+        self._lock = threading.Lock()
+        self._interrupting = False
+        self._complained = False
+        self._failure: StoreError | None = None
+        self._remembered: dict[str, Any] = (read_state(folder / STATE_FILE) or {}).get("remembered", {})
+
+    @classmethod
+    async def open(
+        cls, dispatch_id: str, node_id: int, *, max_node_bytes: int = MAX_NODE_BYTES, min_free: int = MIN_FREE
+    ) -> NodeOutput:
+        """Make the node's files, empty, and point its rows at them.
+
+        Files that exist already (an earlier server wrote them) are continued.
+
+        Args:
+            dispatch_id: The dispatch.
+            node_id: The node.
+            max_node_bytes: Where Covalent's own asset of stdout and of stderr ends, in bytes.
+            min_free: Bytes of the disk that are left free.
+
+        Raises:
+            StoreError: There is no such node, it is open already, or disk or database refuse.
+        """
+        return await in_database(_open, dispatch_id, node_id, max_node_bytes, min_free)
+
+    async def close(self) -> None:
+        """End the output: everything written, sizes in Covalent's rows, no longer live.
+
+        It waits at most ``_SETTLE_PATIENCE`` seconds for a locked database; the sizes follow later.
+        """
+        await in_writer(self._finish)
+        settling = [
+            asyncio.wrap_future(recorder().settle(row, length))
+            for row, length in self.asset_lengths().values()
+        ]
+        _, late = await asyncio.wait(settling, timeout=_SETTLE_PATIENCE)
+        if late:
+            log.warning("the sizes of %s are not recorded yet: the database does not answer", self)
+
+    def interrupt(self) -> None:
+        """The server is stopping: mark every output; quick, and the event loop may call it.
+
+        A write that is under way marks them itself when its piece is stored.
+        """
+        self._interrupting = True
+        if self._lock.acquire(timeout=_INTERRUPT_PATIENCE):
+            try:
+                self._mark_interrupted()
+            finally:
+                self._lock.release()
+
+    def read(self, file: str, cursor: int, size: int) -> bytes:
+        """At most ``size`` of the true bytes of ``file`` from ``cursor`` on; blocks on the disk.
+
+        Raises:
+            StoreError: There is no such output, or it cannot be read.
+        """
+        try:
+            return self._known(file).output.read(cursor, size)
+        except OSError as error:
+            raise StoreError(f"{file} of {self} cannot be read: {error}") from error
+
+    def length(self, file: str) -> int:
+        """How many bytes of ``file`` can be read: the cursor of the next one.
+
+        Raises:
+            StoreError: There is no such output.
+        """
+        return self._known(file).output.length
+
+    @property
+    def trouble(self) -> StoreError | None:
+        """Why output is not stored at present; None while it is."""
+        if self._failure is not None:
+            return self._failure
+        return next((c.trouble for c in list(self._channels.values()) if c.trouble is not None), None)
+
+    async def remember(self, values: dict[str, Any]) -> None:
+        """Keep ``values`` (JSON) beside the output, for a later server; failing that is only logged."""
+        await in_writer(self._remember, values)
+
+    def __str__(self) -> str:
+        return f"node {self.node_id} of {self.dispatch_id}"
+
+    def _known(self, file: str) -> Channel:
+        if file not in self._channels:
+            raise StoreError(f"{self} has no output {file!r}; it has {sorted(self._channels)}")
+        return self._channels[file]
+
+    def add(self, name: str, output: RawOutput | TextOutput, row: int | None = None) -> Channel:
+        """Take in an output; for ``open`` and for the first write of one."""
+        channel = Channel(name, output, row, self._index, self._disk, self._min_free)
+        self._channels[name] = channel
+        live.add(output.files)
+        return channel
+
+    def asset_lengths(self) -> dict[str, tuple[int, int]]:
+        """For stdout and stderr, the asset's row in Covalent's database and its file's length (bytes)."""
+        return {
+            channel.name: (channel.row, channel.output.files[0].length)
+            for channel in self._channels.values()
+            if channel.row is not None
+        }
+
+    def take(self, item: Append | SeamAt) -> int:
+        """Store one item of a batch, in the writer's thread; how many bytes were taken."""
+        try:
+            channel = self._channel(item.file)
+        except OSError as error:
+            self._failure = StoreError(f"{item.file!r} of {self} cannot be made: {error}")
+            return 0
+        taken = 0
+        for piece in pieces(item.data) if isinstance(item, Append) else [b""]:
+            with self._lock:
+                if not self._writable():
+                    break
+                if isinstance(item, SeamAt):
+                    channel.seam(item.seam)
+                elif not channel.store(piece, item):
+                    break
+                taken += len(piece)
+        channel.note()
+        return taken
+
+    def flush(self) -> None:
+        """The end of a batch, in the writer's thread."""
+        with self._lock:
+            self._writable()
+            self._index.flush()
+        trouble = self.trouble
+        if trouble is not None and not self._complained:
+            log.warning("output of %s is not stored: %s", self, trouble)
+        self._complained = trouble is not None
+
+    def _channel(self, name: str) -> Channel:
+        if name not in self._channels:
+            make_folder(self.folder / "files")
+            output = RawOutput(self.folder / "files" / safe_name(name))
+            with self._lock:
+                self._failure = None
+                return self.add(name, output)
+        return self._channels[name]
+
+    def _writable(self) -> bool:
+        if self._interrupting:
+            self._mark_interrupted()
+        if self.state is not NodeState.LIVE:
+            self._failure = StoreError(f"{self} is {self.state.value}: later output is not stored")
+        return self.state is NodeState.LIVE
+
+    def _mark_interrupted(self) -> None:
+        if self.state is not NodeState.LIVE:
+            return
+        for channel in self._channels.values():
+            channel.interrupted("the server stopped while the job wrote; later output is not here")
+            channel.note()
+        self._index.flush()
+        self._end(NodeState.INTERRUPTED)
+
+    def _finish(self) -> None:
+        with self._lock:
+            if self._interrupting:
+                self._mark_interrupted()
+            if self.state is NodeState.LIVE:
+                for channel in self._channels.values():
+                    channel.end()
+                if not self._index.flush():
+                    log.warning("the index of %s lacks its last lines: the disk refused them", self)
+                self._end(NodeState.CLOSED)
+        for channel in self._channels.values():
+            live.remove(channel.output.files)
+        open_nodes.pop((self.dispatch_id, self.node_id), None)
+
+    def _end(self, state: NodeState) -> None:
+        self.state = state
+        # Without room for it the file goes on saying "live"; that no server writes it is known without it.
+        with suppress(OSError):
+            self.save_state()
+
+    def save_state(self) -> None:
+        """Write down which server instance writes this node and whether it has ended; raises OSError."""
+        state = {"instance": INSTANCE, "state": self.state.value, "remembered": self._remembered}
+        write_state(self.folder / STATE_FILE, state)
+
+    def _remember(self, values: dict[str, Any]) -> None:
+        with self._lock:
+            self._remembered |= values
+            try:
+                self.save_state()
+            except OSError as error:
+                log.warning("what is to be remembered of %s cannot be written: %s", self, error)
+
+
+def _open(dispatch_id: str, node_id: int, max_node_bytes: int, min_free: int) -> NodeOutput:
+    key = (dispatch_id, node_id)
+    if key in open_nodes:
+        raise StoreError(f"node {node_id} of {dispatch_id} is being written already; close it first")
+    electron = rows().electron(*key)
+    assets = rows().assets(*key, electron.row)
+    folder = assets["stdout"].path.parent / OUR_FOLDER
+    try:
+        if not folder.parent.exists():
+            make_folder(folder.parent)
+        make_folder(folder)
+        node = NodeOutput(*key, electron.name, folder, min_free)
+        for name, asset in assets.items():
+            node.add(name, TextOutput(name, asset.path, folder, max_node_bytes), asset.row)
+        node.save_state()
+    except (OSError, ValueError) as error:
+        raise StoreError(f"the output of node {node_id} of {dispatch_id} cannot be kept: {error}") from error
+    rows().point_home(*key, node.asset_lengths())
+    open_nodes[key] = node
+    return node
+
+
+async def write(batch: Sequence[tuple[NodeOutput, Append | SeamAt]]) -> list[int]:
+    """Store a batch, in order, as one job of the writer's thread.
+
+    An append of which not everything could be taken stops its file: the later items of that file in the
+    batch are not stored and count 0. Why is in ``NodeOutput.trouble``; nothing is raised for an item.
+    Bytes held back until their character is finished count as taken.
+
+    Returns:
+        For each item the source bytes taken; 0 for a seam.
+    """
+    return await in_writer(_write, list(batch))
+
+
+def _write(batch: list[tuple[NodeOutput, Append | SeamAt]]) -> list[int]:
+    taken: list[int] = []
+    stopped: set[tuple[NodeOutput, str]] = set()
+    for node, item in batch:
+        if (node, item.file) in stopped:
+            taken.append(0)
+            continue
+        taken.append(node.take(item))
+        if isinstance(item, Append) and taken[-1] < len(item.data):
+            stopped.add((node, item.file))
+    for node in {node for node, _ in batch}:
+        node.flush()
+    return taken

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Covalent's database and our files say of a node, opened or not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .layout import OUR_FOLDER, STATE_FILE
+from .state import INSTANCE, NodeState, read_state
+from .threads import in_database
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from .node_output import NodeOutput
+
+RUNNING = "RUNNING"
+TERMINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
+
+open_nodes: dict[tuple[str, int], NodeOutput] = {}
+"""The nodes this process writes, by dispatch id and node id."""
+
+
+def rows() -> ModuleType:
+    """Covalent's rows. Importing them brings in the dispatcher: not when a plugin is loaded."""
+    from . import rows as module  # noqa: PLC0415 - see above
+
+    return module
+
+
+async def job_handle(dispatch_id: str, node_id: int) -> Any:
+    """The node's own job handle as its executor set it; None where it set none.
+
+    Covalent hands ``cancel`` the handles of several nodes in the wrong order; this one is right.
+
+    Raises:
+        StoreError: There is no such node, or the database does not answer.
+    """
+    return (await in_database(lambda: rows().electron(dispatch_id, node_id))).job_handle
+
+
+async def node_status(dispatch_id: str, node_id: int) -> str:
+    """The node's status in Covalent's spelling.
+
+    Raises:
+        StoreError: There is no such node, or the database does not answer.
+    """
+    return str((await in_database(lambda: rows().electron(dispatch_id, node_id))).status)
+
+
+async def node_state(dispatch_id: str, node_id: int) -> NodeState:
+    """What has become of the node's output, as the server that asks sees it.
+
+    Raises:
+        StoreError: There is no such node, or the database does not answer.
+        OSError: Its state cannot be read.
+    """
+    if (node := open_nodes.get((dispatch_id, node_id))) is not None:
+        return node.state
+    return await in_database(_stored_state, dispatch_id, node_id)
+
+
+def _stored_state(dispatch_id: str, node_id: int) -> NodeState:
+    electron = rows().electron(dispatch_id, node_id)
+    asset = rows().assets(dispatch_id, node_id, electron.row)["stdout"]
+    if asset.points_at != asset.path and electron.status not in TERMINAL:
+        return NodeState.ABSENT  # a redispatched node that has not begun; the files are the old dispatch's
+    state = read_state(asset.points_at.parent / OUR_FOLDER / STATE_FILE)
+    if state is None:
+        return NodeState.ABSENT
+    if state["state"] == NodeState.CLOSED:
+        return NodeState.CLOSED
+    if state["instance"] != INSTANCE:
+        return NodeState.ORPHANED if electron.status == RUNNING else NodeState.INTERRUPTED
+    # Not open here and yet live: it was closed, and the disk had no room to say so.
+    return NodeState.INTERRUPTED if state["state"] == NodeState.INTERRUPTED else NodeState.CLOSED
