@@ -26,6 +26,16 @@ for _name in [name for name in os.environ if name.startswith("COVALENT_")]:
 os.environ["COVALENT_CONFIG_DIR"] = str(_SERVER.config_dir)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark what a test needs by the fixtures that start it, so that nobody has to remember to."""
+    for item in items:
+        if {"covalent_database", "covalent_server", "fresh_covalent_server"} & set(item.fixturenames):
+            item.add_marker(pytest.mark.covalent)
+        if "slurm_rig" in item.fixturenames:
+            item.add_marker(pytest.mark.slurm)
+
+
 def pytest_unconfigure():
     """Remove what the servers wrote."""
     shutil.rmtree(_ROOT, ignore_errors=True)
