@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from .growing_file import GrowingFile
 
-_ASSETS = ("stdout.log", "stderr.log")
+ASSETS = ("stdout.log", "stderr.log")
 _live: dict[str, GrowingFile] = {}
 
 
@@ -45,7 +45,7 @@ def torn_length(path: str) -> int | None:
         OSError: The file cannot be read.
     """
     asset = Path(path)
-    if asset.name not in _ASSETS or not (asset.parent / OUR_FOLDER).is_dir():
+    if asset.name not in ASSETS or not (asset.parent / OUR_FOLDER).is_dir():
         return None
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:

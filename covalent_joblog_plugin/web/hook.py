@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Puts what we add into Covalent's own web server; the only file that names it.
+
+``covalent_ui.api.main`` is imported by the server after the executor plugins and before it starts, so a hook
+on that import reaches the one application object in time, with public calls only. A client may import the
+same module (``lattice.draw()`` does); what is added there is never asked for.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import wrapt
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+log = logging.getLogger("covalent_joblog_plugin")
+
+_SERVER_MODULE = "covalent_ui.api.main"
+_installed: list[str] = []
+
+
+def install() -> None:
+    """Have our middleware added when Covalent's web server is imported, once.
+
+    It costs the import of ``wrapt`` and touches nothing of Covalent's.
+    """
+    if not _installed:
+        _installed.append(_SERVER_MODULE)
+        wrapt.register_post_import_hook(_extend, _SERVER_MODULE)
+
+
+def _extend(server: ModuleType) -> None:
+    from covalent._shared_files.config import get_config  # noqa: PLC0415 - covalent is only half imported
+
+    from .live_files import LiveFiles  # noqa: PLC0415 - only the server needs it
+
+    app: Any = server.app
+    try:
+        app.add_middleware(LiveFiles, root=get_config("dispatcher.results_dir"))
+    except RuntimeError as error:
+        # The plugin was imported after the server had started.
+        log.warning("growing output is served as it is on disk, perhaps cut inside a character: %s", error)

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``/api/v0/files`` for files that grow: served at their committed length.
+
+Covalent's own file server takes the size from ``stat``, which sees a write while it is under way, and then
+sends what the file has become meanwhile. Here the length is that of the whole pieces stored when the request
+came, and the body is exactly that long. Files that do not grow, and everything else, are Covalent's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
+
+from covalent_joblog_plugin.store import live
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, MutableMapping
+
+    Scope = MutableMapping[str, Any]
+    Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+    Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+    App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+_PREFIX = "/api/v0/files/"
+_CHUNK_BYTES = 256 * 1024
+_RANGE = re.compile(r"bytes=(\d*)-(\d*)", re.ASCII)
+
+
+class LiveFiles:
+    """ASGI middleware that answers GET and HEAD for growing files.
+
+    Only files the store has opened are served, found by their real path: no name in a request can lead
+    anywhere else.
+
+    Args:
+        app: The application behind.
+        root: Covalent's results folder, below which the names in requests are.
+    """
+
+    def __init__(self, app: App, root: str) -> None:
+        self._app = app
+        self._root = os.path.realpath(root)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or leave it to the application."""
+        if (
+            scope["type"] == "http"
+            and scope["method"] in ("GET", "HEAD")
+            and scope["path"].startswith(_PREFIX)
+        ):
+            path = _below(self._root, scope["path"][len(_PREFIX) :])
+            length = live.length(path)
+            if length is None and path.startswith(self._root + os.sep) and path.endswith(live.ASSETS):
+                length = await anyio.to_thread.run_sync(_torn_length, path)
+            if length is not None and await self._serve(path, length, scope, send):
+                return
+        await self._app(scope, receive, send)
+
+    async def _serve(self, path: str, length: int, scope: Scope, send: Send) -> bool:
+        """Send the first ``length`` bytes of the file, or the range asked for; False if it is gone."""
+        try:
+            descriptor = await anyio.to_thread.run_sync(_open, path)
+        except OSError:
+            return False
+        try:
+            start, end = 0, length
+            status, headers = 200, []
+            asked = _asked_range(scope, length)
+            if asked is not None:
+                start, end = asked
+                status, shown = (
+                    (206, f"bytes {start}-{end - 1}/{length}") if start < end else (416, f"bytes */{length}")
+                )
+                headers.append((b"content-range", shown.encode()))
+            headers += [
+                (b"content-type", b"text/plain; charset=utf-8"),
+                (b"content-length", str(end - start).encode()),
+                (b"accept-ranges", b"bytes"),
+                (b"cache-control", b"no-store"),
+            ]
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            await _send_body(descriptor, start, end if scope["method"] == "GET" else start, send)
+        finally:
+            os.close(descriptor)
+        return True
+
+
+async def _send_body(descriptor: int, start: int, end: int, send: Send) -> None:
+    while start < end:
+        data = await anyio.to_thread.run_sync(os.pread, descriptor, min(_CHUNK_BYTES, end - start), start)
+        if not data:
+            # Shortened by somebody else; the server closes the connection of a body that is too short.
+            break
+        start += len(data)
+        await send({"type": "http.response.body", "body": data, "more_body": True})
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _below(root: str, name: str) -> str:
+    """The path of ``name``, by text alone: one with a link in it is left to Covalent's own checks."""
+    return os.path.normpath(os.path.join(root, name))  # noqa: PTH118 - Path keeps ".."
+
+
+def _asked_range(scope: Scope, length: int) -> tuple[int, int] | None:
+    """The half-open range asked for; an empty one if it cannot be satisfied, None if all is to be sent.
+
+    Several ranges, other units and nonsense may be answered with everything; so is a condition
+    (``If-Range``), because what grows has no validator.
+    """
+    headers = {name.lower(): value for name, value in scope["headers"]}
+    match = _RANGE.fullmatch(headers.get(b"range", b"").decode("latin-1").strip())
+    if match is None or match.group() == "bytes=-" or b"if-range" in headers:
+        return None
+    first, last = match.groups()
+    if not first:
+        return (max(0, length - int(last)), length) if int(last) and length else (0, 0)
+    start, end = int(first), min(int(last) + 1, length) if last else length
+    if last and int(last) < start:
+        return None
+    return (start, end) if start < length else (0, 0)
+
+
+def _open(path: str) -> int:
+    """Open a file that is where its name says, not behind a link."""
+    if os.path.realpath(path) != path:
+        raise FileNotFoundError(path)
+    return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def _torn_length(path: str) -> int | None:
+    try:
+        return live.torn_length(path)
+    except (OSError, ValueError):
+        return None
