@@ -32,13 +32,15 @@ class Screen:
     def __init__(self):
         self.live = sys.stdout.isatty()
         self.below = ""
+        self.owner = None
         self.shown = 0.0
 
     def line(self, text):
         print(f"\r\x1b[K{text}\n{self.below}" if self.live else f"{text}\n", end="", flush=True)
 
-    def unfinished(self, text):
+    def unfinished(self, text, owner):
         if self.live:
+            self.owner = owner
             # Cut to the terminal's width: a line that wraps could not be taken back.
             self.below = text[: os.get_terminal_size().columns - 1]
             print(f"\r\x1b[K{self.below}", end="", flush=True)
@@ -46,9 +48,10 @@ class Screen:
             self.shown = time.monotonic()
             print(text, flush=True)
 
-    def clear(self):
-        if self.live and self.below:
-            self.unfinished("")
+    def clear(self, owner):
+        """Take back the unfinished line of ``owner``."""
+        if self.live and self.owner is owner:
+            self.unfinished("", None)
 
 
 class Stream:
@@ -73,12 +76,15 @@ class Stream:
             return  # not there yet, or nothing new
         self.position += len(answer.content)
         *lines, self.rest = (self.rest + self.decoder.decode(answer.content)).split("\n")
+        if lines:
+            self.screen.clear(self)
         for line in lines:
             self.screen.line(self.label + printable(newest(line)))
         if newest(self.rest).strip():
-            self.screen.unfinished(self.label + printable(newest(self.rest)))
+            self.screen.unfinished(self.label + printable(newest(self.rest)), self)
 
     def end(self):
+        self.screen.clear(self)
         if newest(self.rest).strip():
             self.screen.line(self.label + printable(newest(self.rest)))
 
@@ -120,11 +126,20 @@ def watch(dispatch_id):
                 stream.read(session)
             status = manifest["metadata"]["status"]
             if status in FINAL:
-                screen.clear()
                 for stream in everything:
                     stream.end()
                 return status
             time.sleep(0.2)
+
+
+def conclude(dispatch_id):
+    """Print the workflow's result, or the error of every node that has one."""
+    result = ct.get_result(dispatch_id)
+    if result.status == "COMPLETED":
+        print(f"result: {result.result}")
+    for node in result.get_all_node_results():
+        if node["error"]:
+            print(f"{node['node_name']}[{node['node_id']}] {node['status']}: {node['error']}")
 
 
 if __name__ == "__main__":
@@ -134,5 +149,6 @@ if __name__ == "__main__":
         ended = watch(sys.argv[1])
     except KeyboardInterrupt:
         sys.exit("\nno longer watching; the workflow goes on")
-    print(f"{sys.argv[1]} {ended}", file=sys.stderr)
+    print(f"{sys.argv[1]} {ended}")
+    conclude(sys.argv[1])
     sys.exit(ended != "COMPLETED")
