@@ -10,10 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from covalent_joblog_plugin.model.errors import PayloadError
+from covalent_joblog_plugin.payload import bundle
+from covalent_joblog_plugin.payload.verdict import CannotBegin
+
+from .joblog_local import LocalJobLogExecutor
+
+__all__ = ["CannotBegin", "local_stand_in"]
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from covalent_joblog_plugin.payload.bundle import Call
     from covalent_joblog_plugin.store.node_output import NodeOutput
 
     from .base import JobLogExecutor
@@ -22,8 +29,12 @@ COLLECTION_NODES = (":electron_list:", ":electron_dict:")
 """What Covalent calls the nodes it makes of lists and dicts."""
 
 
-class NotLoadableHere(PayloadError):  # noqa: N818 - says what is so
-    """The values of a helper node need modules that only the cluster has."""
+class _InServer(LocalJobLogExecutor):
+    """Picks or collects values in a child process of the server."""
+
+    def take_apart(self, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Call:
+        """Without the dependencies that the node inherits from its electron: they prepare the cluster."""
+        return super().take_apart(function, args, kwargs).without_hooks()
 
 
 def local_stand_in(
@@ -34,10 +45,6 @@ def local_stand_in(
     output: NodeOutput | None,
 ) -> JobLogExecutor | None:
     """An executor that runs this node in a child process, where it is a helper node; else None."""
-    from covalent_joblog_plugin.payload import bundle
-
-    from .joblog_local import LocalJobLogExecutor
-
     if executor.helper_nodes != "local" or isinstance(executor, LocalJobLogExecutor) or output is None:
         return None
     try:
@@ -48,6 +55,6 @@ def local_stand_in(
         return None
     if not call.name.startswith(":") and output.node_name not in COLLECTION_NODES:
         return None
-    stand_in = LocalJobLogExecutor(max_log_bytes=executor.max_log_bytes)
+    stand_in = _InServer(max_log_bytes=executor.max_log_bytes)
     stand_in.__dict__.update(_send_queue=executor._send_queue, _recv_queue=executor._recv_queue)  # noqa: SLF001
     return stand_in

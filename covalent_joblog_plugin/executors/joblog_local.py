@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from covalent_joblog_plugin.model.errors import JobFailed, OptionError
-from covalent_joblog_plugin.model.records import FileRef
+from covalent_joblog_plugin.model.records import FileRef, Seam, SeamKind
+from covalent_joblog_plugin.web import hook
 
 from . import options
 from .base import JobLogExecutor
@@ -19,12 +20,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from covalent_joblog_plugin.model.source import DeltaSource
+    from covalent_joblog_plugin.payload.bundle import Call
     from covalent_joblog_plugin.payload.child import Child
 
 EXECUTOR_PLUGIN_NAME = "LocalJobLogExecutor"
 
 TERM_GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL."""
+CHILDREN_GRACE = 1.0
+"""Seconds that processes the task left behind may still write before the node ends."""
 
 
 class LocalJobLogExecutor(JobLogExecutor):
@@ -101,29 +105,52 @@ class LocalJobLogExecutor(JobLogExecutor):
         """
         from covalent._shared_files import TaskCancelledError
 
+        from covalent_joblog_plugin.payload import child
+
+        call = self.take_apart(function, args, kwargs)
+        folder = self.__dict__["_folder"] = Path(await asyncio.to_thread(_scratch_folder))
+        process = await self._start(call, folder, task_metadata)
+        self.__dict__["_process"] = process
+        self.session.monitor.wake()
+        await self.announce_job(process.handle)
+        status = await self._ended(process)
+        self.__dict__["_children_until"] = asyncio.get_running_loop().time() + CHILDREN_GRACE
+        if self.cancel_requested:
+            raise TaskCancelledError
+        return await child.result(folder, status)
+
+    def take_apart(self, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Call:
+        """What the child process is to call."""
+        from covalent_joblog_plugin.payload import bundle
+
+        return bundle.take_apart(function, args, kwargs)
+
+    async def _start(self, call: Call, folder: Path, task_metadata: dict[str, Any]) -> Child:
         from covalent_joblog_plugin.payload import bundle, child
 
-        call = bundle.take_apart(function, args, kwargs)
-        packed = bundle.pack(call, dispatch_id=task_metadata["dispatch_id"], node_id=task_metadata["node_id"])
-        folder = self.__dict__["_folder"] = Path(await asyncio.to_thread(_scratch_folder))
         workdir = self._workdir()
-        await asyncio.to_thread(workdir.mkdir, parents=True, exist_ok=True)
-        python = [self.python] if isinstance(self.python, str) else self.python
-        process = await child.start(
+
+        def prepare() -> bytes:
+            workdir.mkdir(parents=True, exist_ok=True)
+            return bundle.pack(
+                call, dispatch_id=task_metadata["dispatch_id"], node_id=task_metadata["node_id"]
+            )
+
+        try:
+            packed = await asyncio.to_thread(prepare)
+        except OSError as error:
+            raise JobFailed(
+                f"workdir {workdir} cannot be made: {error}; give the executor another workdir"
+            ) from error
+        return await child.start(
             packed,
             folder,
             stdout=folder / "stdout",
             stderr=folder / "stderr",
-            python=python,
+            python=[self.python] if isinstance(self.python, str) else self.python,
             cwd=workdir,
             environment=self.environment,
         )
-        self.session.monitor.wake()
-        await self.announce_job(process.handle)
-        status = await self._ended(process)
-        if self.cancel_requested:
-            raise TaskCancelledError
-        return await child.result(folder, status)
 
     async def _ended(self, process: Child) -> int:
         limit = self.time_limit if self.time_limit > 0 else None
@@ -142,8 +169,23 @@ class LocalJobLogExecutor(JobLogExecutor):
 
         await child.terminate(handle, TERM_GRACE)
 
+    async def writers_gone(self, dispatch_id: str, node_id: int) -> bool:  # noqa: ARG002
+        """True when the task's whole session has ended, or had ``CHILDREN_GRACE`` seconds to."""
+        process: Child | None = self.__dict__.get("_process")
+        late = asyncio.get_running_loop().time() >= self.__dict__.get("_children_until", 0.0)
+        return late or process is None or not await process.group_alive()
+
     async def after_final_read(self) -> None:
-        """Remove the captured files; the store has their text."""
+        """Remove the captured files, whose text is stored, and say who may still write to them."""
+        process: Child | None = self.__dict__.pop("_process", None)
+        if process is not None and await process.group_alive():
+            await self.session.seam(
+                "stdout",
+                Seam(
+                    SeamKind.INCOMPLETE,
+                    "processes that the task left behind still run; what they print from now on is not here",
+                ),
+            )
         folder = self.__dict__.pop("_folder", None)
         if folder is not None:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
@@ -162,3 +204,5 @@ def _scratch_folder() -> str:
 
 
 _EXECUTOR_PLUGIN_DEFAULTS = options.plugin_defaults(LocalJobLogExecutor)
+
+hook.install()

@@ -8,7 +8,6 @@ takes its default from the constructor's signature.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import json
 import re
@@ -17,7 +16,6 @@ from typing import Any
 from covalent_joblog_plugin.model.errors import OptionError
 
 
-@functools.cache
 def defaults(executor: type) -> dict[str, Any]:
     """The options of an executor class with their defaults, those it inherits from Covalent left out."""
     found: dict[str, Any] = {}

@@ -27,6 +27,7 @@ from . import helper_nodes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from covalent_joblog_plugin.model.records import Seam
     from covalent_joblog_plugin.monitor.monitor import Monitor
 
     from .base import JobLogExecutor
@@ -70,6 +71,11 @@ class Session:
             if first:
                 raise TaskCancelledError
             await self.executor.cancel_job(handle)
+
+    async def seam(self, output: str, seam: Seam) -> None:
+        """Mark a break at the present end of one output."""
+        if self.output is not None:
+            await node_output.write([(self.output, node_output.SeamAt(output, seam))])
 
     async def cancel(self) -> bool:
         """Ask for the end of the job; ``run`` sees it through."""
@@ -119,7 +125,7 @@ async def run_task(
             if helper is not None:
                 try:
                     return await _attempt(helper, function, args, kwargs, metadata, output)
-                except helper_nodes.NotLoadableHere as error:
+                except helper_nodes.CannotBegin as error:
                     log.info("%s node %s runs on the cluster: %s", *_key(metadata), error)
             return await _attempt(executor, function, args, kwargs, metadata, output)
         finally:
