@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import http.client
 import tempfile
 import time
 from pathlib import Path
@@ -62,10 +63,16 @@ def _shares(
         eventually(said.exists, 120, f"the task on {executor} has written all")
         # Nothing tells that nothing will come: the peer shows nothing while a task runs.
         time.sleep(GRACE)
-        live = len(server.stdout(dispatch_id, 0))
+        live = _stored(server, dispatch_id)
         ended.touch()
         server.finished(dispatch_id)
-    return 100 * live / whole, 100 * len(server.stdout(dispatch_id, 0)) / whole
+    return 100 * live / whole, 100 * _stored(server, dispatch_id) / whole
+
+
+def _stored(server: CovalentServer, dispatch_id: str) -> int:
+    """Bytes of the node's stdout that are served; Covalent answers 500 where it has no file yet."""
+    answer = server.get(f"/api/v0/files/{dispatch_id}/node_0/stdout.log")
+    return len(answer.body) if answer.status == http.client.OK else 0
 
 
 def measure(server: CovalentServer, executor: str, options: dict[str, Any]) -> list[Figure]:
