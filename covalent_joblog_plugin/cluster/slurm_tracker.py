@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Follows the jobs of one endpoint: marker files through the reader, states by one squeue for all.
+
+Neither a failed read nor a failed query says anything about a job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from covalent_joblog_plugin.model.errors import JobLogError, TransportError
+from covalent_joblog_plugin.model.records import ReadRequest
+
+from .reader_source import MARKERS
+from .slurm_states import FIELDS, Meaning, meaning, parse_record, parse_rows
+
+if TYPE_CHECKING:
+    from .reader_source import ReaderSource
+    from .slurm_far_side import FarCommands
+    from .slurm_job import Job, JobEnd
+    from .slurm_states import JobRow
+
+log = logging.getLogger(__name__)
+
+MARKER_WAIT = 30.0
+"""Seconds one long poll for marker files may take."""
+MARKER_BYTES = 1 << 20
+GATHER = 0.1
+"""Seconds in which questions about states are gathered into one."""
+HURRY = 0.5
+"""Seconds to the first questions about a job that is about to leave; they double up to the state interval."""
+IDS_AT_ONCE = 500
+LAST_BACKOFF = 60.0
+
+
+@dataclass(slots=True, eq=False)
+class _Tracked:
+    job: Job
+    end: asyncio.Future[JobEnd]
+    due: float
+    pace: float = HURRY
+    users: int = 0
+    answered: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def hurried(self) -> bool:
+        """Whether something is about to happen to it."""
+        return self.job.leaving or not self.job.started or self.job.execution in self.job.exits
+
+
+class JobTracker:
+    """Follows jobs from ``add`` to ``drop``.
+
+    Args:
+        reader: Reads the marker files.
+        commands: Asks squeue.
+        state_interval: Seconds between two questions about a job that simply runs.
+    """
+
+    def __init__(self, reader: ReaderSource, commands: FarCommands, state_interval: float) -> None:
+        self._reader = reader
+        self._commands = commands
+        self._interval = state_interval
+        self._jobs: dict[Job, _Tracked] = {}
+        self._markers_changed = asyncio.Event()
+        self._states_wanted = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._by_user = True
+        self.trouble = ""
+        """Why Slurm's state is not known at the moment, and since when; empty when it is."""
+
+    def add(self, job: Job) -> None:
+        """Follow a submitted job."""
+        if job in self._jobs:
+            return
+        end = asyncio.get_running_loop().create_future()
+        self._jobs[job] = _Tracked(job, end, time.monotonic() + HURRY)
+        self._changed()
+        if not self._tasks:
+            self._tasks = [
+                asyncio.create_task(self._watch_markers(), name="joblog markers"),
+                asyncio.create_task(self._ask_states(), name="joblog states"),
+            ]
+
+    def drop(self, job: Job) -> None:
+        """Follow it no more."""
+        if self._jobs.pop(job, None) is not None:
+            self._changed()
+
+    async def ended(self, job: Job) -> JobEnd:
+        """Wait for the job's end; may be called again."""
+        self.add(job)
+        return await asyncio.shield(self._jobs[job].end)
+
+    async def left_queue(self, job: Job) -> bool:
+        """Ask once more whether the job has left the queue; returns when squeue has answered."""
+        self.add(job)
+        if not job.gone:
+            job.leaving = True
+            tracked = self._jobs[job]
+            tracked.answered.clear()
+            self._states_wanted.set()
+            await tracked.answered.wait()
+        return job.gone
+
+    def hurry(self, name: str) -> None:
+        """Something was done to the job of that name: ask for its state soon."""
+        for tracked in self._jobs.values():
+            if tracked.job.name == name:
+                tracked.due, tracked.pace = time.monotonic() + GATHER, HURRY
+                self._states_wanted.set()
+
+    async def close(self) -> None:
+        """Follow no job any more; who waits for an end is told."""
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self._tasks = []
+        for tracked in self._jobs.values():
+            if not tracked.end.done():
+                tracked.end.set_exception(TransportError(f"job {tracked.job.name} is not followed any more"))
+                tracked.end.exception()
+
+    def _changed(self) -> None:
+        self._markers_changed.set()
+        self._states_wanted.set()
+
+    def _judge(self, tracked: _Tracked) -> None:
+        if not tracked.end.done() and (end := tracked.job.end(time.monotonic())) is not None:
+            tracked.end.set_result(end)
+            self._markers_changed.set()
+
+    # -- marker files ---------------------------------------------------------------------------------
+
+    async def _watch_markers(self) -> None:
+        failures = 0
+        while True:
+            self._markers_changed.clear()
+            owners, pace = self._wanted_markers()
+            if not owners:
+                await self._markers_changed.wait()
+                continue
+            try:
+                await self._read_markers(owners, pace)
+                failures = 0
+            except JobLogError as error:
+                log.debug("marker files cannot be read: %s", error)
+                await asyncio.sleep(_back_off(failures))
+                failures += 1
+
+    def _wanted_markers(self) -> tuple[dict[str, _Tracked], dict[str, float]]:
+        owners: dict[str, _Tracked] = {}
+        pace: dict[str, float] = {}
+        for tracked in self._jobs.values():
+            if tracked.end.done():
+                continue
+            for path, limit in tracked.job.markers().items():
+                owners[path] = tracked
+                if limit is not None:
+                    pace[path] = limit
+        return owners, pace
+
+    async def _read_markers(self, owners: dict[str, _Tracked], pace: dict[str, float]) -> None:
+        requests = [ReadRequest(path, 0) for path in owners]
+        reading = asyncio.ensure_future(self._reader.ask(MARKERS, requests, MARKER_WAIT, MARKER_BYTES, pace))
+        changed = asyncio.ensure_future(self._markers_changed.wait())
+        try:
+            await asyncio.wait([reading, changed], return_when=asyncio.FIRST_COMPLETED)
+            deltas = reading.result() if reading.done() else []
+        finally:
+            reading.cancel()
+            changed.cancel()
+            await asyncio.wait([reading, changed])
+        whole = 0
+        for delta in deltas:
+            if record := parse_record(delta.data):
+                whole += 1
+                tracked = owners[delta.path]
+                tracked.job.saw_marker(delta.path, record)
+                if tracked.hurried:
+                    tracked.due, tracked.pace = time.monotonic(), HURRY
+                    self._states_wanted.set()
+                self._judge(tracked)
+        if deltas and not whole:
+            await asyncio.sleep(HURRY)  # seen half: a network file system will have the rest soon
+
+    # -- states ---------------------------------------------------------------------------------------
+
+    async def _ask_states(self) -> None:
+        failures = 0
+        while True:
+            self._states_wanted.clear()
+            due = min((tracked.due for tracked in self._asking()), default=None)
+            if any(not tracked.answered.is_set() and tracked.job.leaving for tracked in self._asking()):
+                due = 0.0
+            pause = None if due is None else max(0.0, due - time.monotonic())
+            if pause is None or pause > 0:
+                await _wait(self._states_wanted, pause)
+                continue
+            await asyncio.sleep(GATHER)
+            try:
+                await self._query()
+                failures, self.trouble = 0, ""
+            except JobLogError as error:
+                if not failures:
+                    self.trouble = f"Slurm is not answering since {time.strftime('%H:%M:%S')}: {error}"
+                    log.warning("%s; jobs run on", self.trouble)
+                await asyncio.sleep(_back_off(failures))
+                failures += 1
+
+    def _asking(self) -> list[_Tracked]:
+        return [
+            t for t in self._jobs.values() if t.job.job_id is not None and (t.job.leaving or not t.end.done())
+        ]
+
+    async def _query(self) -> None:
+        """Ask for all jobs at once.
+
+        Raises:
+            TransportError: There is no good answer.
+        """
+        asked = time.monotonic()
+        jobs = self._asking()
+        rows = {}
+        for argv in self._argvs([t.job.job_id for t in jobs if t.job.job_id is not None]):
+            done = await self._commands.call("squeue", "-h", "-t", "all", "-O", FIELDS, *argv)
+            if done.exit_status and self._by_user and "--me" in done.err:
+                self._by_user = False
+                return
+            if done.exit_status:
+                raise TransportError(
+                    f"squeue: {done.err.strip() or 'it said nothing'} (exit {done.exit_status})"
+                )
+            rows.update(parse_rows(done.out))
+        for tracked in jobs:
+            self._answered(tracked, rows, asked)
+
+    def _answered(self, tracked: _Tracked, rows: dict[int, JobRow], asked: float) -> None:
+        job = tracked.job
+        before = job.execution
+        row = rows.get(job.job_id or 0)
+        job.saw_row(row, asked)
+        if job.row is not None and meaning(job.row.state) is Meaning.UNKNOWN:
+            log.warning("job %s: state %r is not known here; taken as running", job.job_id, job.row.state)
+        tracked.pace = min(self._interval, tracked.pace * 2) if tracked.hurried else self._interval
+        if not tracked.end.done() and job.gone:
+            tracked.pace = HURRY
+        tracked.due = time.monotonic() + tracked.pace
+        tracked.answered.set()
+        if job.execution != before:
+            self._markers_changed.set()
+        self._judge(tracked)
+
+    def _argvs(self, ids: list[int]) -> list[list[str]]:
+        if self._by_user:
+            return [["--me"]]
+        chunks = [ids[at : at + IDS_AT_ONCE] for at in range(0, len(ids), IDS_AT_ONCE)]
+        # A single id that Slurm has forgotten is an error, a list of them is not.
+        return [["-j", ",".join(map(str, chunk * 2 if len(chunk) == 1 else chunk))] for chunk in chunks]
+
+
+def _back_off(failures: int) -> float:
+    return min(LAST_BACKOFF, 2.0 ** min(failures, 10)) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
+
+
+async def _wait(event: asyncio.Event, timeout: float | None) -> None:
+    waiting = asyncio.ensure_future(event.wait())
+    try:
+        await asyncio.wait([waiting], timeout=timeout)
+    finally:
+        waiting.cancel()
