@@ -7,6 +7,7 @@ import os
 from covalent_joblog_plugin.executors.base import JobLogExecutor
 
 EXECUTOR_PLUGIN_NAME = "ThreeHooksExecutor"
+_EXECUTOR_PLUGIN_DEFAULTS: dict = {}  # Covalent looks for it, even when it is empty
 
 
 class ThreeHooksExecutor(JobLogExecutor):
