@@ -3,7 +3,7 @@
 
 Covalent hands an executor ``partial(wrapper_fn, function, call_before, call_after)`` and arguments, all of
 them ``TransportableObject``: a JSON header and base64 of a pickle. The bundle is a zip of those pickles with
-a manifest, the runner's package ``job`` (there ``joblog_job``) and this interpreter's cloudpickle (in ``lib``).
+a manifest, the runner's package ``job`` (there ``joblog_job``) and our own cloudpickle (in ``lib``).
 """
 
 from __future__ import annotations

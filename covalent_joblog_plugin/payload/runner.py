@@ -3,8 +3,7 @@
 
 Standard library only. This file keeps to what Python 3.6 understands, so that a wrong Python can still be
 named; the rest is in the bundle (the package ``job``) and wants 3.8. The function runs in the current
-directory, with stdin, stdout and stderr as they are. In FOLDER appear, each complete or not at all and with mode
-0600:
+directory, with stdin, stdout and stderr as they are. In FOLDER appear, whole or not at all, mode 0600:
 
 ``result``
     The returned value in Covalent's archive form, only after the function returned.
@@ -36,12 +35,16 @@ def write_file(path: str, write: "Callable[[IO[bytes]], Any]") -> "Any":
     """Put a file in its place complete or not at all, with mode 0600; what ``write`` answered."""
     partial = path + ".partial"
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        os.fchmod(descriptor, 0o600)
-        answer = write(file)
-        file.flush()
-        os.fsync(descriptor)
-    os.rename(partial, path)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, 0o600)
+            answer = write(file)
+            file.flush()
+            os.fsync(descriptor)
+        os.rename(partial, path)
+    except BaseException:
+        os.unlink(partial)
+        raise
     return answer
 
 

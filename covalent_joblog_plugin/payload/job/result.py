@@ -56,13 +56,13 @@ class Base64File:
         self.rest = b""
 
 
-def text_of(value: Any, attribute: str) -> str:
-    """A text attribute of any object; "" where it has none."""
+def text_of(value: Any, attribute: str) -> str | None:
+    """A text attribute of any object, as it is when it can stand in JSON; else ""."""
     try:
         text = getattr(value, attribute, "")
     except Exception:  # noqa: BLE001 - a user's __getattr__ may raise anything
         return ""
-    return text if isinstance(text, str) else ""
+    return text if isinstance(text, str) or text is None else ""
 
 
 def write_archive(file: IO[bytes], value: Any) -> dict[str, Any]:
