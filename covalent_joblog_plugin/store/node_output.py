@@ -98,6 +98,8 @@ class NodeOutput:
         It waits at most ``_SETTLE_PATIENCE`` seconds for a locked database; the sizes follow later.
         """
         await in_writer(self._finish)
+        if self.state is NodeState.INTERRUPTED:
+            return  # the server is going; the sizes were handed on
         settling = [
             asyncio.wrap_future(recorder().settle(row, length))
             for row, length in self.asset_lengths().values()

@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -20,19 +19,12 @@ from typing import TYPE_CHECKING, Any
 
 import toml
 
+from tests.rigs.covalent_client import CovalentClient
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TERMINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "POSTPROCESSING_FAILED"})
-
-_CLIENT = """
-import json, sys
-globals().update(json.load(sys.stdin))
-answer = None
-exec(compile(_script, "client", "exec"))
-with open(_answer, "w") as _file:
-    json.dump(answer, _file)
-"""
 
 
 def free_port() -> int:
@@ -79,6 +71,7 @@ class CovalentServer:
         }
         self.pid = 0
         self._shell: subprocess.Popen[bytes] | None = None
+        self._client = CovalentClient(self.env, root, root / "client.log")
         self._write_config()
         if database is not None:
             shutil.copy(database, self.database)
@@ -185,7 +178,8 @@ class CovalentServer:
         self.pid = 0
 
     def close(self) -> None:
-        """End the server if it runs, with whatever it started."""
+        """End the server if it runs, and the client's process."""
+        self._client.close()
         if self._shell is None:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -195,25 +189,12 @@ class CovalentServer:
         except subprocess.TimeoutExpired:
             self.kill()
 
-    def client(self, script: str, timeout: float = 180, **values: Any) -> Any:
-        """Run ``script`` in a process of its own and return what it left in ``answer`` (JSON).
+    def client(self, script: str, /, timeout: float = 180, **values: Any) -> Any:
+        """Run ``script`` in a client's process and return what it left in ``answer`` (JSON).
 
-        ``values`` (JSON) are global names in it.
+        ``values`` (JSON) are global names in it. The process is kept for the next script.
         """
-        with tempfile.TemporaryDirectory(dir=self.root) as folder:
-            answer = Path(folder) / "answer.json"
-            done = subprocess.run(
-                [sys.executable, "-c", _CLIENT],
-                input=json.dumps({**values, "_script": script, "_answer": str(answer)}),
-                env=self.env,
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                timeout=timeout,
-                check=False,
-            )
-            assert done.returncode == 0, done.stdout + done.stderr
-            return json.loads(answer.read_text())
+        return self._client.run(script, values, timeout)
 
     def get(self, path: str, headers: dict[str, str] | None = None, method: str = "GET") -> Any:
         """The response (``.status``, ``.headers``, ``.body``) to one request, whatever its status."""
@@ -235,6 +216,12 @@ class CovalentServer:
         """Wait for the dispatch's end; its status."""
         eventually(lambda: self.status(dispatch_id) in TERMINAL, timeout, f"end of {dispatch_id}")
         return self.status(dispatch_id)
+
+    def completed(self, dispatch_id: str, timeout: float = 60) -> None:
+        """Wait for the dispatch's end; AssertionError with its nodes' errors unless it is COMPLETED."""
+        status = self.finished(dispatch_id, timeout)
+        errors = [path.read_text() for path in (self.results_dir / dispatch_id).glob("node_*/error.log")]
+        assert status == "COMPLETED", (status, errors)
 
     def stdout(self, dispatch_id: str, node_id: int, stream: str = "stdout") -> bytes:
         """What ``/api/v0/files`` serves for a node's own stream."""
