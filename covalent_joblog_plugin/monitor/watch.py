@@ -50,10 +50,12 @@ class Watch:
     lanes: Lanes = field(default_factory=Lanes)
     finishing: bool = False
     retry_at: float = 0.0
+    _refreshed: bool = False
     _complaint: str = ""
 
     def refresh(self) -> None:
         """Ask which files there are; an author's mistake here costs the new files, not the known ones."""
+        self._refreshed = True
         try:
             self.lanes.update(self.files())
         except Exception as error:  # noqa: BLE001 - the author's code; whatever it raises, the task goes on
@@ -76,8 +78,17 @@ class Watch:
 
     @property
     def at_end(self) -> bool:
-        """Whether the last reads of every file had nothing new."""
-        return all(not lane.superseded and lane.position.empties >= CERTAIN for lane in self.open_lanes())
+        """Whether all that was read is stored, and the last reads of every file had nothing new."""
+        stored = all(
+            position.stored == position.pos
+            for lane in self.lanes.by_output.values()
+            for position in lane.positions
+        )
+        return (
+            self._refreshed
+            and stored
+            and all(not lane.superseded and lane.position.empties >= CERTAIN for lane in self.open_lanes())
+        )
 
     def begin_final_read(self) -> None:
         """From now on only reads made after the job's end count as proof that nothing more comes."""
@@ -86,6 +97,7 @@ class Watch:
 
     def forget_empties(self) -> None:
         """Let no earlier answer count as proof that nothing more comes."""
+        self._refreshed = False
         for lane in self.open_lanes():
             for position in lane.positions:
                 position.empties = 0
@@ -122,6 +134,7 @@ class Watch:
         if len(kept) == len(data):
             return [Pending(item, lane, position)]
         lane.capped = True
+        position.pos -= len(data) - len(kept)
         message = (
             f"max_log_bytes={self.max_log_bytes} reached; later bytes of {position.ref.path} are not kept"
         )
