@@ -43,18 +43,24 @@ COMMAND = (
 NOISE_LIMIT = 1 << 20
 
 
+READER = ("remote_frames", "remote_reader")
+COMMANDS = ("remote_frames", "remote_call", "remote_submit", "remote_remove", "remote_commands")
+"""Our programs: the files they are made of."""
+
+
 @cache
-def _source(program: str) -> bytes:
-    return Path(__file__).with_name(f"{program}.py").read_bytes()
+def source(program: tuple[str, ...]) -> bytes:
+    """A program as it is sent: its files one behind the other."""
+    return b"\n".join(Path(__file__).with_name(f"{part}.py").read_bytes() for part in program)
 
 
 class FarSide:
     """One start of a program: what to send first, and what comes back."""
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: tuple[str, ...]) -> None:
         self.word = secrets.token_hex(16)
-        source = _source(program)
-        self.opening = b"%08d%s" % (len(source), self.word.encode()) + source
+        text = source(program)
+        self.opening = b"%08d%s" % (len(text), self.word.encode()) + text
         """To be sent before the program's own input."""
         self._begun = False
         self._buffer = bytearray()

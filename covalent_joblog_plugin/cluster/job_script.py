@@ -60,7 +60,7 @@ def job_script(spec: ScriptSpec) -> str:
         _python(spec),
         _step(spec),
         *spec.teardown_commands,
-        _END,
+        'finish "$rc"',
     ]
     return "\n".join(parts) + "\n"
 
@@ -85,14 +85,6 @@ printf '%s\n' "job=$SLURM_JOB_ID" "execution=$n" "host=$(hostname)" "time=$(date
 cd "$dir/work" || finish 73
 # An environment that was not inherited whole keeps srun from finding anything, unless it is told so.
 export SLURM_EXPORT_ENV=ALL SLURM_UNBUFFEREDIO=1
-# Covalent locks its configuration when it is imported: never one on a shared file system.
-own_config=${TMPDIR:-/tmp}/covalent-$SLURM_JOB_ID-$n
-export COVALENT_CONFIG_DIR=$own_config
-"""
-
-_END = r"""
-[ "$COVALENT_CONFIG_DIR" = "$own_config" ] && rm -rf -- "$own_config"
-finish "$rc"
 """
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from covalent_joblog_plugin.model.errors import TransportError
 from covalent_joblog_plugin.model.records import Delta, Identity
 
-from .far_side import COMMAND, FarSide
+from .far_side import COMMAND, READER, FarSide
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -125,7 +125,7 @@ class ReaderChannel:
         Raises:
             TransportError: The connection failed.
         """
-        far_side = FarSide("remote_reader")
+        far_side = FarSide(READER)
         channel = await shell.channel(COMMAND)
         try:
             await channel.write(far_side.opening)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from covalent_joblog_plugin.model.errors import TransportError
 
-from .far_side import COMMAND, FarSide
+from .far_side import COMMAND, READER, FarSide
 from .reader_channel import Conversation
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class ReaderExec:
                     ask.answer.set_result(deltas)
 
     async def _exec(self, asks: list[_Ask]) -> list[list[Delta]]:
-        far_side = FarSide("remote_reader")
+        far_side = FarSide(READER)
         slots = [Conversation() for _ in asks]
         messages = [
             slot.message(number, ask.requests, 0, ask.max_bytes, {})

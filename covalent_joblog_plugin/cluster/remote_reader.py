@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-r"""Reads growing files. Runs on the login node: standard library only, Python 3.6 and later, one process.
+"""Reads growing files. Runs on the login node, one process for all jobs; see ``remote_frames``.
 
-It is sent over stdin by ``far_side`` and speaks on stdin and stdout. Requests are JSON, one a line:
+Requests are JSON, one a line:
 
     {"slot": 0, "seq": 7, "wait": 30, "max": 4194304,
      "set": [[id, pos, size, pace, path], ...], "drop": [id, ...]}
@@ -10,7 +10,7 @@ Each slot is a conversation of its own with its own files; a request tells only 
 one takes the place of the one that waits. ``path`` is given when the id is new. ``pace`` is the longest time
 in seconds between two looks, or null. ``wait`` 0 is a poll: every file is answered.
 
-Answers are frames: ``<length of JSON> <length of raw bytes>\\n``, the JSON, the raw bytes:
+Answers are frames:
 
     {"slot": 0, "seq": 7, "files": [{"i": id, "ino": …, "dev": …, "size": …, "mtime": …,
                                      "hole": …, "parts": [head, before, data]}, ...]}
@@ -30,7 +30,10 @@ import select
 import stat
 import sys
 import time
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+
+if TYPE_CHECKING:
+    from .remote_frames import answer
 
 FAIR = 64 * 1024
 HEAD = 64
@@ -275,20 +278,6 @@ def hole_at_head(fd: int, status: os.stat_result) -> int:
         return os.lseek(fd, 0, os.SEEK_DATA)
     except OSError as error:
         return status.st_size if error.errno == errno.ENXIO else 0
-
-
-def answer(header: Dict[str, Any], raw: Sequence[bytes] = ()) -> None:
-    """Send a frame."""
-    text = json.dumps(header).encode("ascii")
-    data = b"".join(raw)
-    send(b"%d %d\n" % (len(text), len(data)) + text + data)
-
-
-def send(data: bytes) -> None:
-    """Write all of it."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(1, view) :]
 
 
 def main(first: bytes) -> None:

@@ -22,7 +22,7 @@ from .slurm_job import Job
 from .slurm_tracker import JobTracker
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from covalent_joblog_plugin.model.records import Delta
 
@@ -129,8 +129,10 @@ class SlurmCluster:
         """Name a job before it is submitted, so that it can be found again whatever happens; no I/O."""
         return Job.of(spec)
 
-    async def submit(self, job: Job) -> None:
+    async def submit(self, job: Job, abandoned: Callable[[], bool] = lambda: False) -> None:
         """Make the job's folder and submit it, in one command; then ``path`` and ``job_id`` are known.
+
+        ``job_id`` stays None when ``abandoned()`` turns true between two attempts.
 
         Where it is not certain whether Slurm took the job, its unique name is looked up before it is
         submitted again.
@@ -143,7 +145,7 @@ class SlurmCluster:
         names = {**job.spec.files, SCRIPT: job_script(job.spec.script).encode()}
         task = self._submission(job, {name: len(data) for name, data in names.items()})
         deadline, failures = time.monotonic() + PATIENCE, 0
-        while True:
+        while not abandoned():
             answer = await self._attempt(job, task, list(names.values()), failures, deadline)
             if "id" in answer:
                 job.path, job.job_id = answer["dir"], answer["id"]

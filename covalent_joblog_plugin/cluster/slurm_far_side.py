@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from covalent_joblog_plugin.model.errors import TransportError
+from covalent_joblog_plugin.model.errors import JobLogError, TransportError
 
-from .far_side import COMMAND, FarSide
+from .far_side import COMMAND, COMMANDS, FarSide
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 GRACE = 30.0
 """Seconds the far side may take beyond the command it runs: login shells are slow to start."""
 SUBMIT_TIMEOUT = 600.0
+GATHER = 0.05
+"""Seconds in which removals are gathered into one command."""
 
 OUR_FILES = (
     r"(job\.sh|runner\.py|bundle|slurm\.log|job|submit\.lock|stdout|stderr|started|exit|result|verdict"
@@ -49,6 +52,8 @@ class FarCommands:
         self._shell = shell
         self._slurm_path = slurm_path
         self._cluster = ["-M", clusters] if clusters else []
+        self._removals: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._removing: asyncio.Task[None] | None = None
 
     async def call(self, command: str, *argv: str, timeout: float = 30) -> Called:
         """Run one of Slurm's commands.
@@ -72,16 +77,34 @@ class FarCommands:
     async def remove(self, folder: str) -> list[str]:
         """Remove a job's files and folders; returns what was left there because it is not ours, at most 20.
 
+        Jobs that end together share one command.
+
         Raises:
-            TransportError: The connection failed.
+            TransportError: The connection failed, or the login node refuses.
         """
-        answer = await self._do({"do": "remove", "dir": folder, "names": OUR_FILES}, b"", 60)
-        if "refused" in answer:
-            raise TransportError(f"{folder} could not be removed: {answer['refused']}")
-        return list(answer["left"])
+        answer = self._removals[folder] = asyncio.get_running_loop().create_future()
+        if self._removing is None or self._removing.done():
+            self._removing = asyncio.create_task(self._remove_all(), name="joblog clean up")
+        found: dict[str, Any] = await answer
+        if "refused" in found:
+            raise TransportError(f"{folder} could not be removed: {found['refused']}")
+        return list(found["left"])
+
+    async def _remove_all(self) -> None:
+        await asyncio.sleep(GATHER)
+        while self._removals:
+            asked, self._removals = self._removals, {}
+            try:
+                task = {"do": "remove", "dirs": list(asked), "names": OUR_FILES}
+                found = (await self._do(task, b"", 60))["removed"]
+            except JobLogError as error:
+                found = [{"refused": str(error)}] * len(asked)
+            for answer, one in zip(asked.values(), found, strict=True):
+                if not answer.done():
+                    answer.set_result(one)
 
     async def _do(self, task: dict[str, Any], raw: bytes, timeout: float) -> dict[str, Any]:
-        far_side = FarSide("remote_commands")
+        far_side = FarSide(COMMANDS)
         text = json.dumps({**task, "slurm_path": self._slurm_path}).encode("ascii")
         stdin = far_side.opening + b"%d %d\n" % (len(text), len(raw)) + text + raw
         done = await self._shell.run(COMMAND, stdin, timeout)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to tell the user about a job that gave no result; pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .slurm_job import Job, JobEnd
+
+LOG_LINES = 20
+
+_STATES = {
+    "OUT_OF_MEMORY": "it used more memory than it had asked for; raise `mem` in sbatch_options",
+    "TIMEOUT": "it reached its time limit; raise `time` in sbatch_options",
+    "NODE_FAIL": "its node failed; run it again, or set `requeue` in sbatch_options",
+    "BOOT_FAIL": "its node could not be started; run it again",
+    "PREEMPTED": "another job took its place; run it again, or use a partition without preemption",
+    "DEADLINE": "it could not end before its deadline",
+    "CANCELLED": "it was cancelled outside of Covalent (scancel, an administrator, or a broken dependency)",
+    "REVOKED": "another cluster of the federation has it",
+    "UNKNOWN": "it left the queue without a record of its end: its node may have failed, or its folder is "
+    "not on a file system that the nodes and the login node share",
+}
+_LAUNCH = "Slurm could not start it on its node; the node's slurmd log says why, an administrator can read it"
+_QUOTA = re.compile("disk quota exceeded|no space left on device", re.IGNORECASE)
+
+
+def headline(job: Job, end: JobEnd) -> str:
+    """State, reason and exit in a line, such as ``Slurm job 7 (train-1f) FAILED: exit code 3 on n7``."""
+    parts = [str(end.status)] if end.status else []
+    if end.reason and end.reason != "NonZeroExitCode":
+        parts.append(f"reason {end.reason}")
+    if end.execution:
+        parts.append(f"after {end.execution} requeue{'s' if end.execution > 1 else ''}")
+    if end.host:
+        parts.append(f"on {end.host}")
+    return f"Slurm job {job.job_id} ({job.name}) {end.state}: {', '.join(parts) or 'no exit code'}"
+
+
+def cure(end: JobEnd, log: str) -> str:
+    """What the state means and what to do; empty where the headline says it all."""
+    if _QUOTA.search(log):
+        return "there is no room in workdir: free some, or use another workdir"
+    if end.reason == "JobLaunchFailure" and not end.recorded and not (end.status and end.status.signal == 9):
+        return _LAUNCH
+    if end.reason == "JobLaunchFailure":
+        return "its batch script was killed, often by the kernel's out-of-memory killer; raise `mem`"
+    return _STATES.get(end.state, "")
+
+
+def failure(job: Job, end: JobEnd, own: str, log: bytes, login: str) -> str:
+    """All that is known.
+
+    Args:
+        job: The job.
+        end: How it ended.
+        own: What is known of the function itself; may be empty.
+        log: The end of Slurm's own log of the job.
+        login: How to reach the login node, such as ``ssh cluster``.
+    """
+    text = log.decode("utf-8", "replace")
+    lines = [own, headline(job, end), cure(end, text)]
+    if last := [line for line in text.rstrip().split("\n") if line.strip()][-LOG_LINES:]:
+        lines += ["slurm.log ended with:", *last]
+    look = f"ls -l {shlex.quote(job.path)}"
+    lines.append(f"the job's folder is kept: {login} {shlex.quote(look) if login else look}")
+    return "\n".join(line for line in lines if line)
