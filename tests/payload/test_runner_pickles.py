@@ -208,15 +208,34 @@ def test_a_result_that_cannot_be_pickled_is_named_with_its_text_kept(tmp_path):
     assert not list(tmp_path.glob("result*"))
 
 
-def test_a_result_whose_pickling_exits_is_not_success(tmp_path):
+@pytest.mark.parametrize("raised", ["SystemExit", "OSError", "MemoryError"])
+def test_a_result_whose_pickling_raises_anything_is_unpicklable(tmp_path, raised):
     def function():
-        class Exits:
+        class Trap:
             def __reduce__(self):
-                raise SystemExit(0)
+                import builtins
 
-        return Exits()
+                raise getattr(builtins, raised)("trapped")
 
-    assert run(tmp_path, function).verdict.kind == "unpicklable"
+        return Trap()
+
+    outcome = run(tmp_path, function)
+
+    assert (outcome.status, outcome.verdict.kind, outcome.verdict.type) == (73, "unpicklable", raised)
+
+
+def test_a_result_that_does_not_fit_on_the_disk_is_named(tmp_path):
+    def function():
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+        return bytes(1_000_000)
+
+    outcome = run(tmp_path, function)
+
+    assert (outcome.status, outcome.verdict.kind) == (75, "unwritable")
+    assert str(tmp_path / "result") in outcome.error
+    assert not list(tmp_path.glob("result*"))
 
 
 def test_a_result_that_cannot_be_shown_travels_all_the_same(tmp_path):

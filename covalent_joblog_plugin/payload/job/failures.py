@@ -75,13 +75,19 @@ def strings_in(data: bytes) -> list[str]:
 
 
 def need_of_covalent(strings: list[str]) -> str:
-    """What in a function asks for Covalent: ``electron``, ``module NAME`` carried by value, or ``name``."""
+    """What in a function asks for Covalent: ``electron``, ``module NAME`` carried by value, or ``name``.
+
+    cloudpickle names the module of a function, and a module carried by value, before the names they use.
+    """
     if "covalent._workflow.electron" in strings:
         return "electron"
-    for key, value in zip(strings, strings[1:]):
-        if key in ("__name__", "dynamic_subimport") and value != "__main__":
-            return f"module {value}"
-    return "name"
+    modules = []
+    for before, text in zip(strings, strings[1:]):
+        if before == "subimport" and text == "covalent":
+            break
+        if before in ("__module__", "dynamic_subimport"):
+            modules.append(text)
+    return f"module {modules[-1]}" if len(set(modules)) > 1 else "name"
 
 
 def versions() -> dict[str, str]:

@@ -14,8 +14,14 @@ import pickle
 import platform
 from typing import IO, Any
 
+from .failures import Halt, describe, report
+
 STEP = 768 * 1024
 """Bytes turned into base64 at a time; a multiple of three, so that the pieces join."""
+
+
+class NotWritten(OSError):  # noqa: N818 - says what is so
+    """The result's file could not be written; what the value's own methods raise is not this."""
 
 
 class Base64File:
@@ -32,7 +38,10 @@ class Base64File:
 
     def plain(self, data: bytes) -> None:
         """Write bytes as they are."""
-        self.file.write(data)
+        try:
+            self.file.write(data)
+        except OSError as error:
+            raise NotWritten(*error.args) from error
         self.hash.update(data)
         self.size += len(data)
 
@@ -66,7 +75,12 @@ def text_of(value: Any, attribute: str) -> str | None:
 
 
 def write_archive(file: IO[bytes], value: Any) -> dict[str, Any]:
-    """Write ``value``; its ``size`` in bytes and ``sha256`` as written."""
+    """Write ``value``; its ``size`` in bytes and ``sha256`` as written.
+
+    Raises:
+        Halt: It cannot be pickled.
+        OSError: It cannot be written.
+    """
     import cloudpickle
 
     try:
@@ -84,6 +98,12 @@ def write_archive(file: IO[bytes], value: Any) -> dict[str, Any]:
     archive.plain((16 + len(head)).to_bytes(8, "big") + (16 + len(head) + len(text)).to_bytes(8, "big"))
     archive.plain(head)
     archive.plain(text)
-    cloudpickle.dump(value, archive)
+    try:
+        cloudpickle.dump(value, archive)
+    except NotWritten:
+        raise
+    except (Exception, SystemExit) as error:  # a user's __reduce__ may raise anything
+        report(error)
+        raise Halt(73, "unpicklable", result=type(value).__name__, **describe(error)) from error
     archive.end()
     return {"size": archive.size, "sha256": archive.hash.hexdigest()}
