@@ -19,7 +19,6 @@ from tests.rigs.slurm import slurm_rig  # noqa: F401 - a fixture
 
 _ROOT = Path(tempfile.mkdtemp(prefix="joblog-tests-"))
 _SERVER = CovalentServer(_ROOT / "server")
-_EXECUTORS = Path(__file__).parent / "rigs" / "executors"
 
 for _name in [name for name in os.environ if name.startswith("COVALENT_")]:
     del os.environ[_name]
@@ -53,7 +52,7 @@ def covalent_database(tmp_path_factory):
 def covalent_server(covalent_database):
     """The session's Covalent server; the test process's own ``covalent`` is its client."""
     shutil.copy(covalent_database, _SERVER.database)
-    _add_executors(_SERVER)
+    _SERVER.add_executors()
     _SERVER.start()
     yield _SERVER
     _SERVER.close()
@@ -63,11 +62,6 @@ def covalent_server(covalent_database):
 def fresh_covalent_server(covalent_database, tmp_path):
     """A Covalent server to stop, kill and start again."""
     server = CovalentServer(tmp_path / "server", covalent_database)
-    _add_executors(server)
+    server.add_executors()
     yield server.start()
     server.close()
-
-
-def _add_executors(server):
-    for module in _EXECUTORS.glob("*.py"):
-        shutil.copy(module, server.executor_dir)

@@ -67,9 +67,13 @@ class Channel:
     def store(self, piece: bytes, item: Append) -> bool:
         """Store one piece of ``item``; False, with ``trouble`` set, if nothing of it could be."""
         start, self._execution = self.output.end, item.execution
+        cost = self.output.cost(len(piece))
+        # Once stopped it wants more room before it goes on: it must not stop and go at every write.
+        reserve = self._reserve + (self._reserve // 8 if self.trouble else 0)
         try:
-            self._disk.take(self.output.cost(len(piece)), self._reserve)
+            self._disk.check(cost, reserve)
             self.output.store(piece)
+            self._disk.written(cost)
         except (OSError, StoreError) as error:
             self._pause(error)
             return False

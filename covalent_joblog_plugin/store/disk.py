@@ -30,11 +30,11 @@ class Disk:
         """The disk of ``folder``; raises OSError."""
         return cls._disks.setdefault(folder.stat().st_dev, cls(folder))
 
-    def take(self, size: int, reserve: int) -> None:
-        """Count ``size`` bytes about to be written.
+    def check(self, size: int, reserve: int) -> None:
+        """Whether ``size`` bytes can be written so that ``reserve`` bytes are left.
 
         Raises:
-            StoreFull: Less than ``reserve`` bytes would be left; nothing is counted.
+            StoreFull: They cannot.
             OSError: The disk does not say.
         """
         now = time.monotonic()
@@ -46,4 +46,7 @@ class Disk:
                 f"the disk of {self._folder} has {self._free >> 20} MiB left and {reserve >> 20} MiB are "
                 "kept in reserve; make room, and storing output goes on"
             )
+
+    def written(self, size: int) -> None:
+        """Count what was written since the disk was asked."""
         self._free -= size

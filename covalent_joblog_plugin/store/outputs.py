@@ -47,7 +47,7 @@ class RawOutput:
         return [self._file]
 
     def cost(self, size: int) -> int:
-        """The most bytes that storing ``size`` bytes takes of the disk."""
+        """How many bytes storing ``size`` bytes takes of the disk."""
         return size
 
     def store(self, data: bytes) -> None:
@@ -122,8 +122,8 @@ class TextOutput:
         return [self._asset] if self._rest is None else [self._asset, self._rest]
 
     def cost(self, size: int) -> int:
-        """The most bytes that storing ``size`` bytes takes of the disk."""
-        return 2 * (size + UNFINISHED_BYTES)
+        """How many bytes storing ``size`` bytes takes of the disk, at most but for one piece."""
+        return size if self._full or self._rest is None else 2 * size
 
     def store(self, data: bytes) -> None:
         """Store one piece; raises OSError or StoreError, and then nothing of it is stored or held."""

@@ -24,6 +24,7 @@ from tests.rigs.covalent_client import CovalentClient
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_EXECUTORS = Path(__file__).parent / "executors"
 TERMINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "POSTPROCESSING_FAILED"})
 
 
@@ -102,6 +103,11 @@ class CovalentServer:
             "user_interface": {"port": self.port, "log_dir": str(cache)},
         }
         (self.config_dir / "covalent.conf").write_text(toml.dumps(config))
+
+    def add_executors(self) -> None:
+        """Install the test executors; before ``start()``."""
+        for module in _EXECUTORS.glob("*.py"):
+            shutil.copy(module, self.executor_dir)
 
     def migrate(self) -> None:
         """Make the database, as ``covalent db migrate`` does."""
