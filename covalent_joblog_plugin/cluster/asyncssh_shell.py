@@ -23,7 +23,7 @@ import tenacity
 from covalent_joblog_plugin.model.errors import AuthenticationError, JobLogError, TransportError
 
 from .shell import Completed
-from .ssh_endpoint import HostKeys, explain
+from .ssh_trust import HostKeys, explain, known_host_files
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -38,6 +38,8 @@ QUIET = 30 * 60.0
 OPEN_ATTEMPTS = 8
 STDERR_KEPT = 4096
 WRITE_BYTES = 256 * 1024
+PACKET_BYTES = 256 * 1024
+"""Larger than usual: what a packet costs here is mostly the same for any size."""
 GRACE = 15.0
 """Seconds beyond a command's own time limit before it is given up from here."""
 
@@ -149,7 +151,7 @@ class AsyncsshShell:
                 with attempt:
                     connection = await self._connected()
                     # Text mode would end the whole connection at the first byte that is not UTF-8.
-                    return await connection.create_process(command, encoding=None)
+                    return await connection.create_process(command, encoding=None, max_pktsize=PACKET_BYTES)
         except asyncssh.ChannelOpenError as error:
             if not self.connected:
                 raise self._lost(error) from error
@@ -180,7 +182,7 @@ class AsyncsshShell:
         loop = asyncio.get_running_loop()
         options: dict[str, Any] = await loop.run_in_executor(_FILES, self.endpoint.connect_options)
         if self.endpoint.check_host_key:
-            files = await loop.run_in_executor(_FILES, self.endpoint.known_host_files, options)
+            files = await loop.run_in_executor(_FILES, known_host_files, self.endpoint, options)
             keys.append(HostKeys(files))
             options["known_hosts"] = keys[0].lookup
         else:

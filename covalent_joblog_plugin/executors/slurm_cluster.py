@@ -7,7 +7,7 @@ import logging
 import math
 from typing import TYPE_CHECKING, Any, cast
 
-from covalent_joblog_plugin.cluster.asyncssh_shell import AsyncsshShell
+from covalent_joblog_plugin.cluster.deferred_shell import DeferredShell
 from covalent_joblog_plugin.cluster.job_script import ScriptSpec
 from covalent_joblog_plugin.cluster.slurm import SlurmCluster, SlurmSettings
 from covalent_joblog_plugin.cluster.slurm_job import JobSpec
@@ -16,6 +16,7 @@ from covalent_joblog_plugin.cluster.ssh_endpoint import SshEndpoint
 
 if TYPE_CHECKING:
     from covalent_joblog_plugin.cluster.reader_source import ReaderMode
+    from covalent_joblog_plugin.cluster.shell import Shell
 
     from .joblog_slurm import SlurmJobLogExecutor
 
@@ -47,7 +48,14 @@ def make_cluster(executor: SlurmJobLogExecutor) -> SlurmCluster:
         sbatch_command=tuple(executor.sbatch_command),
         clusters=executor.clusters,
     )
-    return SlurmCluster(AsyncsshShell(endpoint, executor.max_sessions), settings)
+    sessions = executor.max_sessions
+
+    def make_shell() -> Shell:
+        from covalent_joblog_plugin.cluster.asyncssh_shell import AsyncsshShell
+
+        return AsyncsshShell(endpoint, sessions)
+
+    return SlurmCluster(DeferredShell(make_shell), settings)
 
 
 def job_spec(
