@@ -99,8 +99,9 @@ def explain(error: Exception, endpoint: SshEndpoint, keys: HostKeys | None = Non
             "ssh agent that the Covalent server can reach (SSH_AUTH_SOCK)"
         )
     if isinstance(error, socket.gaierror):
+        jump = f" or jump host {endpoint.jump_host!r}" if endpoint.jump_host else ""
         return OptionError(
-            f"host {endpoint.host!r} is not known ({error.strerror}); use a name or alias for which "
+            f"host {endpoint.host!r}{jump} is not known ({error.strerror}); use a name or alias for which "
             f"`ssh {endpoint.host}` works on the machine the Covalent server runs on"
         )
     if isinstance(error, asyncssh.ConfigParseError):

@@ -45,12 +45,12 @@ def alive(pid: int) -> bool:
 
 
 def descendants(pid: int) -> list[int]:
-    """The process and all below it, the deepest first."""
+    """The process and all below it, from the top."""
     parents = {int(p.name): _stat(int(p.name)) for p in Path("/proc").iterdir() if p.name.isdigit()}
 
     def below(one: int) -> list[int]:
         children = [child for child, stat in parents.items() if stat and stat[1] == one]
-        return [found for child in children for found in below(child)] + [one]
+        return [one] + [found for child in children for found in below(child)]
 
     return below(pid)
 
@@ -105,7 +105,7 @@ class Daemons:
         ]
 
     def kill(self, pids: Iterable[int]) -> None:
-        """Kill processes with all below them, and wait until they are gone."""
+        """Kill processes with all below them, from the top: none can tell of another's end."""
         doomed = [found for pid in pids for found in descendants(pid)]
         for pid in doomed:
             with contextlib.suppress(ProcessLookupError):

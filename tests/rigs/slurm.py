@@ -182,7 +182,7 @@ class SlurmRig:
         return self.daemons.children("sshd")
 
     def cut_connections(self) -> None:
-        """Kill the server process of every open connection, commands first; sshd itself lives on."""
+        """Kill the server process of every open connection, then its commands; sshd itself lives on."""
         self.daemons.kill(self.ssh_sessions())
 
     def kill_command(self, word: str) -> list[int]:
