@@ -47,6 +47,21 @@ def node(server: CovalentServer, dispatch_id: str, node_id: int) -> dict[str, An
     return dict(snapshot(server, dispatch_id, node_id)["nodes"][0])
 
 
+def electron_ids(server: CovalentServer, dispatch_id: str, name: str) -> list[int]:
+    """The node ids of the electrons of that name."""
+    graph = json.loads(server.get(f"/api/v1/dispatches/{dispatch_id}/graph").body)["graph"]
+    return [node["node_id"] for node in graph["nodes"] if node["name"] == name]
+
+
+def cancel(server: CovalentServer, dispatch_id: str, *nodes: int) -> None:
+    """``ct.cancel`` of these nodes, or of the whole dispatch."""
+    server.client(
+        "import covalent as ct\nanswer = ct.cancel(dispatch_id, task_ids=nodes or None)",
+        dispatch_id=dispatch_id,
+        nodes=list(nodes),
+    )
+
+
 def electron(server: CovalentServer, dispatch_id: str, node_id: int) -> dict[str, Any]:
     """What the server says of a node without loading its text."""
     body = server.get(f"/api/v1/dispatches/{dispatch_id}/electron/{node_id}").body

@@ -2,7 +2,6 @@
 """``LocalJobLogExecutor`` on a real Covalent server."""
 
 import hashlib
-import json
 import os
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from covalent_joblog_plugin.executors.joblog_local import LocalJobLogExecutor
 from covalent_joblog_plugin.model.errors import OptionError
-from tests.executors.dispatches import dispatch, node, wait_for_text
+from tests.executors.dispatches import cancel, dispatch, electron_ids, node, wait_for_text
 from tests.rigs.covalent_server import CovalentServer, eventually
 
 pytestmark = pytest.mark.covalent
@@ -155,8 +154,7 @@ def flow():
 """
     dispatch_id = dispatch(covalent_server, script)
     assert covalent_server.finished(dispatch_id, timeout=120) == "COMPLETED"
-    graph = json.loads(covalent_server.get(f"/api/v1/dispatches/{dispatch_id}/graph").body)["graph"]
-    nodes = [n["node_id"] for n in graph["nodes"] if n["name"] == "chatter"]
+    nodes = electron_ids(covalent_server, dispatch_id, "chatter")
     assert len(nodes) == 20
     said = sorted(covalent_server.stdout(dispatch_id, n).decode() for n in nodes)
     assert said == sorted("".join(f"n{n} {i}\n" for i in range(50)) for n in range(20))
@@ -178,9 +176,7 @@ time.sleep(300)
 """
     dispatch_id = run(covalent_server, body, folder=str(tmp_path))
     wait_for_text(covalent_server, dispatch_id, 0, lambda text: b"running\n" in text)
-    covalent_server.client(
-        "import covalent as ct\nanswer = ct.cancel(dispatch_id, task_ids=[0])", dispatch_id=dispatch_id
-    )
+    cancel(covalent_server, dispatch_id, 0)
     covalent_server.finished(dispatch_id)
     found = node(covalent_server, dispatch_id, 0)
     assert found["status"] == "CANCELLED"

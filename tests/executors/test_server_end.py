@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.executors.dispatches import dispatch, node, wait_for_text
+from tests.executors.dispatches import cancel, dispatch, node, wait_for_text
 from tests.rigs.covalent_server import CovalentServer, eventually
 
 pytestmark = pytest.mark.covalent
@@ -81,5 +81,5 @@ def test_a_node_that_an_earlier_server_left_running_can_be_cancelled(
     server.kill()
     assert Path(f"/proc/{pid}").exists()
     server.start()
-    server.client("import covalent as ct\nanswer = ct.cancel(dispatch_id)", dispatch_id=dispatch_id)
+    cancel(server, dispatch_id)
     eventually(lambda: not Path(f"/proc/{pid}/environ").exists(), 20, "end of the task")

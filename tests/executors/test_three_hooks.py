@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.executors.dispatches import dispatch, node, wait_for_text
+from tests.executors.dispatches import dispatch, electron_ids, node, wait_for_text
 from tests.rigs.covalent_server import CovalentServer
 
 pytestmark = pytest.mark.covalent
@@ -45,15 +45,7 @@ def test_text_is_live_and_kept_and_files_are_beside_the_node(
     if fails:
         (tmp_path / "fail").touch()
     dispatch_id = dispatch(covalent_server, FLOW, folder=str(tmp_path))
-    names = covalent_server.client(
-        """
-import covalent as ct
-graph = ct.get_result(dispatch_id, wait=False).lattice.transport_graph
-answer = {graph.get_node_value(n, "name"): n for n in graph._graph.nodes}
-""",
-        dispatch_id=dispatch_id,
-    )
-    task = names["task"]
+    (task,) = electron_ids(covalent_server, dispatch_id, "task")
     wait_for_text(covalent_server, dispatch_id, task, lambda text: "first €\n".encode() in text)
     (tmp_path / "go").touch()
     assert covalent_server.finished(dispatch_id) == ("FAILED" if fails else "COMPLETED")
