@@ -92,10 +92,10 @@ class Child:
         """The life of the child, in its thread."""
         try:
             process = spawn()
+            session = Session.of(process.pid)
         except Exception as error:  # noqa: BLE001 - it belongs to the one who awaits the start
             self._tell(self._started, error=error)
             return
-        session = Session.of(process.pid)
         self._tell(self._started, session)
         status = _wait_unreaped(process.pid)
         if session.alive():
@@ -154,28 +154,8 @@ async def start(
     Raises:
         JobFailed: The process cannot be started, or its files cannot be written.
     """
-    argv = [*(python or [sys.executable]), str(folder / "runner.py"), str(folder / "bundle"), str(folder)]
-
-    def spawn() -> subprocess.Popen[bytes]:
-        try:
-            _prepare(folder, bundle)
-            variables = {"PYTHONUNBUFFERED": "1", **os.environ, **_config_copy(folder), **environment}
-            with _appender(stdout) as out, _appender(stderr) as err:
-                return subprocess.Popen(
-                    argv,
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=err,
-                    cwd=cwd,
-                    env=variables,
-                    start_new_session=True,
-                )
-        except OSError as error:
-            raise JobFailed(
-                f"{argv[0]} cannot be started in {cwd}: {error}; check the executor's python and workdir, "
-                f"and that {folder} can be written"
-            ) from error
-
+    streams = (stdout, stderr)
+    spawn = functools.partial(_spawn, bundle, folder, streams, python or [sys.executable], cwd, environment)
     child = Child(spawn)
     try:
         await asyncio.shield(child._started)  # noqa: SLF001 - the other half of Child
@@ -183,6 +163,36 @@ async def start(
         child._started.add_done_callback(_end_unwanted)  # noqa: SLF001
         raise
     return child
+
+
+def _spawn(
+    bundle: bytes,
+    folder: Path,
+    streams: tuple[Path, Path],
+    python: Sequence[str],
+    cwd: Path,
+    environment: Mapping[str, str],
+) -> subprocess.Popen[bytes]:
+    folder = folder.absolute()  # the process runs elsewhere
+    argv = [*python, str(folder / "runner.py"), str(folder / "bundle"), str(folder)]
+    try:
+        _prepare(folder, bundle)
+        variables = {"PYTHONUNBUFFERED": "1", **os.environ, **_config_copy(folder), **environment}
+        with _appender(streams[0]) as out, _appender(streams[1]) as err:
+            return subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                cwd=cwd,
+                env=variables,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise JobFailed(
+            f"{argv[0]} cannot be started in {cwd}: {error}; check the executor's python and workdir, "
+            f"and that {folder} can be written"
+        ) from error
 
 
 def _end_unwanted(started: asyncio.Future[Session]) -> None:

@@ -79,7 +79,9 @@ def main(path: str, folder: str) -> int:
     """Run the bundle at ``path`` and leave result and verdict in ``folder``; the exit status."""
     path, folder, owner = os.path.abspath(path), os.path.abspath(folder), os.getpid()
     # Neither the folder of this file nor our arguments are the function's.
-    del sys.path[0], sys.argv[1:]
+    if sys.path and os.path.realpath(sys.path[0]) == os.path.dirname(os.path.realpath(__file__)):
+        del sys.path[0]
+    del sys.argv[1:]
     for name in ("verdict", "result"):
         if os.path.lexists(os.path.join(folder, name)):
             os.unlink(os.path.join(folder, name))

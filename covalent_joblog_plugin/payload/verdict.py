@@ -40,7 +40,7 @@ class Verdict:
         pickled_by: Version of the Python that pickled that part.
         need: Why Covalent is needed: ``dependency``, ``electron``, ``module NAME`` or ``name``.
         names_numpy_2: Whether that part was pickled with numpy 2 or later.
-        versions: Installed versions of numpy and torch there.
+        versions: Installed versions there of numpy and torch, where that part names them.
         result: Name of the class of the result that could not be pickled.
     """
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -80,6 +81,25 @@ def test_the_function_runs_where_it_was_started_with_neither_our_files_nor_our_a
     assert cwd == str(tmp_path / "work")
     assert (arguments, runner) == ([], None)
     assert str(tmp_path) not in path
+
+
+def test_an_interpreter_that_keeps_to_safe_paths_loses_none_of_them(tmp_path):
+    def function():
+        import sys
+
+        return sys.path
+
+    plain = subprocess.run(
+        [sys.executable, "-c", "import json, sys; print(json.dumps(sys.path))"],
+        env=environment_for(tmp_path, PYTHONSAFEPATH="1"),
+        capture_output=True,
+        check=True,
+    )
+
+    path = run(tmp_path, function, PYTHONSAFEPATH="1").value
+    without_cwd = [entry for entry in json.loads(plain.stdout) if entry]
+
+    assert path == without_cwd
 
 
 def test_a_function_that_changes_folder_and_umask_changes_nothing_of_ours(tmp_path):

@@ -108,3 +108,16 @@ def test_an_end_after_the_result_says_so():
 
     assert text.startswith("the function returned, but then the process was ended by signal 6 (SIGABRT)")
     assert text.endswith("double free")
+
+
+def test_libraries_of_another_major_version_are_named_with_both_versions():
+    import numpy as np
+
+    same = Verdict("unloadable", versions={"numpy": f"{np.__version__.split('.')[0]}.999"})
+    other = Verdict("unloadable", versions={"numpy": "99.1", "torch": "1.13.1"})
+
+    assert "numpy" not in error_text(same, 71)
+    assert f"numpy there is 99.1, where Covalent's server runs it is {np.__version__}" in error_text(
+        other, 71
+    )
+    assert "torch there is 1.13.1" in error_text(other, 71)

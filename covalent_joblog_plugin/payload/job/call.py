@@ -64,7 +64,7 @@ def load(archive: zipfile.ZipFile, part: dict[str, str], what: str, *, hook: boo
     except (Exception, SystemExit) as error:  # imports run here, and may raise anything
         report(error)
         strings = strings_in(data)
-        facts = dict(describe(error), what=what, pickled_by=part["python"], versions=versions())
+        facts = dict(describe(error), what=what, pickled_by=part["python"], versions=versions(strings))
         facts["names_numpy_2"] = any(text.startswith("numpy._core") for text in strings)
         if str(facts.get("module", "")).split(".")[0] == "covalent":
             need = "dependency" if hook else need_of_covalent(strings)

@@ -90,12 +90,12 @@ def need_of_covalent(strings: list[str]) -> str:
     return f"module {modules[-1]}" if len(set(modules)) > 1 else "name"
 
 
-def versions() -> dict[str, str]:
-    """Installed versions of the array libraries, whose pickles depend on them."""
+def versions(strings: list[str]) -> dict[str, str]:
+    """Installed versions of those array libraries that a pickle names."""
     from importlib import metadata
 
     found = {}
-    for name in ("numpy", "torch"):
+    for name in {text.split(".")[0] for text in strings} & {"numpy", "torch"}:
         try:
             found[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
