@@ -24,34 +24,42 @@ def printable(text):
 
 
 class Screen:
-    """Finished lines scroll by; the newest unfinished one, such as a progress bar, stands below them.
+    """Finished lines scroll by; below them stands the unfinished line of each stream, such as a progress bar.
 
-    Where the output is not a terminal, an unfinished line is written at most once a second, as a line.
+    Where the output is not a terminal, an unfinished line is written every other second, as a line.
     """
 
     def __init__(self):
         self.live = sys.stdout.isatty()
-        self.below = ""
-        self.owner = None
-        self.shown = 0.0
+        self.below = {}  # stream: its unfinished line
+        self.height = 0  # lines of it on the screen
+        self.written = {}  # stream: when its unfinished line was last written
 
     def line(self, text):
-        print(f"\r\x1b[K{text}\n{self.below}" if self.live else f"{text}\n", end="", flush=True)
-
-    def unfinished(self, text, owner):
         if self.live:
-            self.owner = owner
-            # Cut to the terminal's width: a line that wraps could not be taken back.
-            self.below = text[: os.get_terminal_size().columns - 1]
-            print(f"\r\x1b[K{self.below}", end="", flush=True)
-        elif time.monotonic() - self.shown >= 1:
-            self.shown = time.monotonic()
+            self.draw(f"{text}\n")
+        else:
             print(text, flush=True)
 
-    def clear(self, owner):
-        """Take back the unfinished line of ``owner``."""
-        if self.live and self.owner is owner:
-            self.unfinished("", None)
+    def unfinished(self, stream, text):
+        if self.live:
+            self.below[stream] = text
+            self.draw()
+        elif time.monotonic() - self.written.get(stream, 0) >= 2:
+            self.written[stream] = time.monotonic()
+            print(text, flush=True)
+
+    def clear(self, stream):
+        if self.below.pop(stream, None):
+            self.draw()
+
+    def draw(self, above=""):
+        # Cut to the terminal's width: a line that wraps could not be taken back.
+        width = os.get_terminal_size().columns - 1
+        back = f"\x1b[{self.height - 1}A" if self.height > 1 else ""
+        rows = "\n".join(text[:width] for text in self.below.values())
+        print(f"{back}\r\x1b[J{above}{rows}", end="", flush=True)
+        self.height = len(self.below)
 
 
 class Stream:
@@ -81,7 +89,7 @@ class Stream:
         for line in lines:
             self.screen.line(self.label + printable(newest(line)))
         if newest(self.rest).strip():
-            self.screen.unfinished(self.label + printable(newest(self.rest)), self)
+            self.screen.unfinished(self, self.label + printable(newest(self.rest)))
 
     def end(self):
         self.screen.clear(self)
