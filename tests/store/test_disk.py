@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A disk that fills up under a real server: tasks end, the prefix stays, and it goes on when there is room."""
+"""A real disk fills up under a real server: tasks end, the prefix stays, and it goes on with room."""
 
 import json
 import subprocess
