@@ -185,13 +185,10 @@ class SlurmRig:
         """Kill the server process of every open connection, then its commands; sshd itself lives on."""
         self.daemons.kill(self.ssh_sessions())
 
-    def kill_command(self, word: str) -> list[int]:
-        """Kill the commands of ssh sessions whose command line holds ``word``; returns their ids."""
+    def find_command(self, word: str) -> list[int]:
+        """Process ids of commands of ssh sessions whose command line holds ``word``."""
         below = [p for session in self.ssh_sessions() for p in descendants(session) if p != session]
-        found = [p for p in below if word.encode() in self.daemons.cmdline_of(p)]
-        for p in found:
-            os.kill(p, 9)
-        return found
+        return [p for p in below if word.encode() in self.daemons.cmdline_of(p)]
 
     def connections(self) -> int:
         """How many connections sshd has accepted so far."""
