@@ -147,7 +147,8 @@ class SlurmRig:
         """Requeue a running job and start it again without Slurm's two minutes of waiting."""
         self.slurm("scontrol", "requeue", str(job))
         until(lambda: self.jobs()[job] == "PENDING", f"job {job} is pending again")
-        self.slurm("scontrol", "update", f"JobId={job}", "StartTime=now")
+        # In the second in which slurmd killed the job it refuses to start it again, and the job FAILED.
+        self.slurm("scontrol", "update", f"JobId={job}", "StartTime=now+2")
 
     def start_slurmctld(self) -> None:
         """Start the controller; it goes on with the jobs it knew."""
