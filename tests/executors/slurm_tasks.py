@@ -8,7 +8,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from tests.executors.dispatches import dispatch, electron_ids
+from tests.executors.dispatches import dispatch, electron_ids, snapshot
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,6 +64,12 @@ class Tasks:
     def finished(self, timeout: float = 120) -> str:
         """Wait for the end; the dispatch's status."""
         return self.server.finished(self.id, timeout)
+
+    def completed(self, timeout: float = 120) -> None:
+        """Wait for the end, which must be COMPLETED; the nodes' errors are told otherwise."""
+        if self.finished(timeout) != "COMPLETED":
+            seen = snapshot(self.server, self.id, *self.nodes)["nodes"]
+            raise AssertionError([node["error"] for node in seen])
 
     def text(self, node: int = 0, stream: str = "stdout") -> bytes:
         """The node's text as served."""

@@ -47,7 +47,7 @@ def survive(
     wait_for_text(server, tasks.id, 0, lambda text: lines(text) > seen + 20, timeout=150)
     assert electron(server, tasks.id, 0)["status"] == "RUNNING"
     (workdir / "go").touch()
-    assert tasks.finished() == "COMPLETED"
+    tasks.completed()
     assert tasks.text().endswith(b"end\n")
     assert tasks.same()
     assert tasks.seams() == []
@@ -111,7 +111,7 @@ for n in range(200):
         tasks = Tasks(
             covalent_server, slurm_rig, tmp_path, body, port=proxy.port, known_hosts=str(known_hosts)
         )
-        assert tasks.finished(timeout=240) == "COMPLETED"
+        tasks.completed(timeout=240)
     finally:
         proxy.close()
     assert proxy.cuts == 5
@@ -136,7 +136,7 @@ def test_the_controller_away_for_a_minute(
     finally:
         slurm_rig.start_slurmctld()
     (tmp_path / "go").touch()
-    assert tasks.finished() == "COMPLETED"
+    tasks.completed()
     assert tasks.same()
 
 
@@ -149,7 +149,7 @@ def test_a_job_that_ends_while_the_controller_is_away(
     (tmp_path / "go").touch()
     wait_for_text(covalent_server, tasks.id, 0, lambda text: text.endswith(b"end\n"))
     slurm_rig.start_slurmctld()
-    assert tasks.finished() == "COMPLETED"
+    tasks.completed()
     assert tasks.same()
 
 
@@ -169,7 +169,7 @@ if n == "0":
     wait_for_text(covalent_server, tasks.id, 0, lambda text: b"execution 0" in text)
     (job,) = set(slurm_rig.jobs()) - before
     slurm_rig.requeue(job)
-    assert tasks.finished() == "COMPLETED"
+    tasks.completed()
     assert tasks.text() == b"execution 0 of the job\nexecution 1 of the job\n"
     assert tasks.same(executions=2)
     assert tasks.same(stream="stderr", executions=2)

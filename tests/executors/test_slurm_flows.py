@@ -177,7 +177,7 @@ def test_what_the_function_leaves_in_its_folder_stays(
     tasks = Tasks(
         covalent_server, slurm_rig, tmp_path, "open('model.pt', 'w').write('weights')", cleanup="on_success"
     )
-    assert tasks.finished() == "COMPLETED"
+    tasks.completed()
     left = [p.relative_to(tasks.folder()) for p in tasks.folder().rglob("*") if p.is_file()]
     assert [str(p) for p in left] == ["work/model.pt"]
 
@@ -186,7 +186,7 @@ def test_a_job_that_leaves_nothing_has_its_folder_removed(
     covalent_server: CovalentServer, slurm_rig: SlurmRig, tmp_path: Path
 ) -> None:
     tasks = Tasks(covalent_server, slurm_rig, tmp_path, "print('x')", cleanup="on_success")
-    assert tasks.finished() == "COMPLETED"
+    tasks.completed()
     assert list((tmp_path / tasks.id).glob("*")) == []
     assert tasks.text() == b"x\n"
 
@@ -200,7 +200,7 @@ line = b"0123456789abcdef" * 62 + b"1234567\\n"
 for _ in range(200): os.write(1, line * 1000)
 """
     tasks = Tasks(covalent_server, slurm_rig, tmp_path, body, max_node_bytes=1 << 30)
-    assert tasks.finished() == "COMPLETED"
+    tasks.completed()
     assert len(tasks.text()) == 200_000_000
     assert tasks.same()
 
@@ -214,7 +214,7 @@ if values[0]:
     os.write(1, b"a\\xe9\\0\\r 50%\\r100%\\n" + "€".encode()[:2])
 """
     tasks = Tasks(covalent_server, slurm_rig, tmp_path, body, count=2)
-    assert tasks.finished() == "COMPLETED"
+    tasks.completed()
     texts = sorted(tasks.text(n) for n in tasks.nodes)
     assert texts == [b"", b"a?\0\r 50%\r100%\n??"]
 
@@ -229,6 +229,6 @@ subprocess.Popen(["sh", "-c", "sleep 1; echo late"], start_new_session=True)
 """
     begun = time.monotonic()
     tasks = Tasks(covalent_server, slurm_rig, tmp_path, body)
-    assert tasks.finished() == "COMPLETED"
+    tasks.completed()
     assert time.monotonic() - begun < 45
     assert tasks.text() in {b"mine\n", b"mine\nlate\n"}
