@@ -66,10 +66,11 @@ class SizeRecorder:
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="joblog-sizes", daemon=True)
             self._thread.start()
-            atexit.register(self._end)
+            atexit.register(self.end)
         self._changed.notify()
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Record everything now, for at most ``_LAST_WAIT`` seconds: the server ends."""
         with self._changed:
             self._ending = True
             self._changed.notify()

@@ -37,9 +37,9 @@ def _extend(server: ModuleType) -> None:
 
     from .live_files import LiveFiles  # noqa: PLC0415 - only the server needs it
 
-    app: Any = server.app
     try:
+        app: Any = server.app
         app.add_middleware(LiveFiles, root=get_config("dispatcher.results_dir"))
-    except RuntimeError as error:
-        # The plugin was imported after the server had started.
+    except (AttributeError, RuntimeError) as error:
+        # The plugin was imported while that module was half imported, or after the server had started.
         log.warning("growing output is served as it is on disk, perhaps cut inside a character: %s", error)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server stops, ends or dies while a job writes: what is stored is a readable prefix, and known as such."""
+"""The server stops, ends or dies while a job writes: what is stored is a readable prefix, known as such."""
 
 import os
 
