@@ -22,7 +22,6 @@ KILL_PATIENCE = 5.0
 class _Process:
     state: str
     group: int
-    session: int
     started: int
 
 
@@ -89,7 +88,8 @@ class Session:
 
     def _signal(self, number: signal.Signals) -> None:
         for group in self._groups():
-            with contextlib.suppress(ProcessLookupError):
+            # PermissionError: a program of another user, such as sudo; it counts as still there.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, number)
 
     def _groups(self) -> set[int]:
@@ -98,8 +98,17 @@ class Session:
         # Without its leader (reaped, or of a server before this one) the number may be anybody's.
         if leader is None or leader.started != self.started or _boot() != self.boot:
             return set()
-        processes = [_look(int(entry.name)) for entry in PROC.iterdir() if entry.name.isdigit()]
-        return {p.group for p in processes if p and p.session == self.pid and p.state not in "ZX"}
+        pids = [int(name) for name in os.listdir(PROC) if name.isdigit()]  # noqa: PTH208 - see _is_in
+        processes = [_look(pid) for pid in pids if _is_in(self.pid, pid)]
+        return {process.group for process in processes if process and process.state not in "ZX"}
+
+
+def _is_in(session: int, pid: int) -> bool:
+    # Asked for every process of the machine at the end of every child: a system call, not a file.
+    try:
+        return os.getsid(pid) == session
+    except ProcessLookupError:
+        return False
 
 
 def _look(pid: int) -> _Process | None:
@@ -109,7 +118,7 @@ def _look(pid: int) -> _Process | None:
         return None
     # The second field is the program's name in brackets and may hold brackets itself.
     values = line[line.rindex(b")") + 2 :].split()
-    return _Process(values[0].decode("ascii"), int(values[2]), int(values[3]), int(values[19]))
+    return _Process(values[0].decode("ascii"), int(values[2]), int(values[19]))
 
 
 def _boot() -> str:
