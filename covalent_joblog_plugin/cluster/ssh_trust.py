@@ -27,7 +27,8 @@ def known_host_files(endpoint: SshEndpoint, options: dict[str, Any]) -> list[str
     """
     if endpoint.known_hosts:
         return endpoint.files("known_hosts", endpoint.known_hosts)
-    resolved = {name: value for name, value in options.items() if name != "tunnel"}
+    # Only connect() takes a missing config for the user's own file; here it has to be asked for.
+    resolved = {"config": (), **{name: value for name, value in options.items() if name != "tunnel"}}
     found = asyncssh.SSHClientConnectionOptions(host=endpoint.host, **resolved).known_hosts
     files = [str(name) for name in found] if isinstance(found, (list, tuple)) else []
     if found is not None and not files:
