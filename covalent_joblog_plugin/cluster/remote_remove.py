@@ -14,8 +14,8 @@ def remove(path: str, names: str) -> Answer:
     """Remove the files we made, by name, then the folders that are empty; whatever else is there stays."""
     ours = re.compile(names)
     for folder in sorted(os.listdir(path)):
-        if re.match(r"x\d{3,}$", folder):
-            inside = os.path.join(path, folder)
+        inside = os.path.join(path, folder)
+        if re.match(r"x\d{3,}$", folder) and not os.path.islink(inside):
             for name in sorted(os.listdir(inside), reverse=True):
                 drop(os.path.join(inside, name), ours.match(name))
             drop(inside, True)

@@ -189,8 +189,12 @@ class Job:
     @property
     def gone(self) -> bool:
         """Whether it has left the queue, and its processes with it."""
-        if self.unlisted >= 1 and (self.row is not None or self.execution in self.exits):
+        if self.unlisted and (self.row is not None or self.execution in self.exits):
             return True
+        return self._final
+
+    @property
+    def _final(self) -> bool:
         return self.row is not None and meaning(self.row.state) in (Meaning.FINAL, Meaning.FINAL_LATER)
 
     def end(self, now: float) -> JobEnd | None:  # noqa: PLR0911 - a table of cases, one a line
@@ -202,9 +206,11 @@ class Job:
         if self.unlisted:
             if record:
                 return self._end("FAILED", status)
-            grace = MARKER_GRACE if self.row is not None and self.gone else VANISHED_GRACE
+            grace = MARKER_GRACE if self._final else VANISHED_GRACE
             over = self.unlisted >= UNLISTED_ANSWERS and now - self.first["unlisted"] >= grace
-            return self._end(self.row.state if self.row and self.gone else "UNKNOWN", None) if over else None
+            return (
+                self._end(self.row.state if self.row and self._final else "UNKNOWN", None) if over else None
+            )
         if self.row is None or self.row.restarts > self.execution:
             return None
         what, since = meaning(self.row.state), now - self.first[self.row.state]

@@ -33,7 +33,9 @@ MARKER_BYTES = 1 << 20
 GATHER = 0.1
 """Seconds in which questions about states are gathered into one."""
 HURRY = 0.5
-"""Seconds to the first questions about a job that is about to leave; they double up to the state interval."""
+"""Seconds to the second question about a job that begins or ends; they double from there."""
+ENDING_PACE = 3.0
+"""Longest time between two questions about a job that ends."""
 IDS_AT_ONCE = 500
 LAST_BACKOFF = 60.0
 
@@ -48,9 +50,16 @@ class _Tracked:
     answered: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
-    def hurried(self) -> bool:
-        """Whether something is about to happen to it."""
-        return self.job.leaving or not self.job.started or self.job.execution in self.job.exits
+    def ending(self) -> bool:
+        """Whether it is about to end or to leave the queue."""
+        completing = self.job.row is not None and self.job.row.state == "COMPLETING"
+        return self.job.leaving or completing or self.job.execution in self.job.exits
+
+    def next_pace(self, interval: float) -> float:
+        """Seconds to the next question, after one that settled nothing."""
+        if self.ending:
+            return min(interval, ENDING_PACE, self.pace * 2)
+        return interval if self.job.started else min(interval, self.pace * 2)
 
 
 class JobTracker:
@@ -183,7 +192,7 @@ class JobTracker:
                 whole += 1
                 tracked = owners[delta.path]
                 tracked.job.saw_marker(delta.path, record)
-                if tracked.hurried:
+                if tracked.ending:
                     tracked.due, tracked.pace = time.monotonic(), HURRY
                     self._states_wanted.set()
                 self._judge(tracked)
@@ -248,7 +257,7 @@ class JobTracker:
         job.saw_row(row, asked)
         if job.row is not None and meaning(job.row.state) is Meaning.UNKNOWN:
             log.warning("job %s: state %r is not known here; taken as running", job.job_id, job.row.state)
-        tracked.pace = min(self._interval, tracked.pace * 2) if tracked.hurried else self._interval
+        tracked.pace = tracked.next_pace(self._interval)
         if not tracked.end.done() and job.gone:
             tracked.pace = HURRY
         tracked.due = time.monotonic() + tracked.pace

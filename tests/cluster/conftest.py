@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from covalent_joblog_plugin.cluster.asyncssh_shell import AsyncsshShell
+from covalent_joblog_plugin.cluster.slurm import SlurmCluster, SlurmSettings
 from covalent_joblog_plugin.cluster.ssh_endpoint import SshEndpoint
 
 if TYPE_CHECKING:
@@ -57,3 +58,25 @@ def noisy_login(slurm_rig: SlurmRig):
     rc.write_text('echo "Welcome to the cluster, job 4711"; printf "no newline"; echo "mesg: no tty" >&2\n')
     yield rc
     rc.unlink()
+
+
+@pytest.fixture
+async def make_cluster(
+    make_shell: Callable[..., AsyncsshShell],
+) -> AsyncIterator[Callable[..., SlurmCluster]]:
+    """Makes clusters on the rig, with settings of one's own, and closes them."""
+    made: list[SlurmCluster] = []
+
+    def make(shell: AsyncsshShell | None = None, **settings: Any) -> SlurmCluster:
+        made.append(SlurmCluster(shell or make_shell(), SlurmSettings(**settings)))
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        await cluster.close()
+
+
+@pytest.fixture
+def cluster(make_cluster: Callable[..., SlurmCluster]) -> SlurmCluster:
+    """The rig's Slurm."""
+    return make_cluster()
