@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from covalent._shared_files.util_classes import RESULT_STATUS
 from covalent.executor.base import AsyncBaseExecutor
+from covalent.executor.schemas import TaskUpdate
 from covalent.executor.utils import Signals
 
 from covalent_joblog_plugin.model.errors import JobLogError
@@ -188,6 +190,22 @@ class JobLogExecutor(AsyncBaseExecutor):
         from .session import cancel_task
 
         return await cancel_task(self, task_metadata["dispatch_id"], task_metadata["node_id"])
+
+    async def receive(self, task_group_metadata: dict[str, Any], data: Any) -> list[TaskUpdate]:  # noqa: ARG002
+        """The status of nodes cancelled before they started.
+
+        Covalent 0.240 asks for it although this executor does not manage tasks by ``send`` and ``poll``;
+        without an answer such a node is FAILED with an empty error.
+        """
+        return [
+            TaskUpdate(
+                dispatch_id=task_group_metadata["dispatch_id"],
+                node_id=node_id,
+                status=RESULT_STATUS.CANCELLED,
+                assets={},
+            )
+            for node_id in task_group_metadata["node_ids"]
+        ]
 
     def listening_ends(self) -> None:
         """Tell Covalent that no more messages come from this executor."""
