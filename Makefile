@@ -38,7 +38,7 @@ check: lint
 	$(BIN)/python -m pytest -m 'not covalent and not slurm'
 
 test: lint packages
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --durations=10
 
 demo: venv
 	$(BIN)/python -m tools.demo
