@@ -74,6 +74,8 @@ def test_no_fault_at_any_byte_loses_doubles_or_invents_one(source, steps, limit)
                 output.store(data)
             except OSError:
                 assert output.end == before
+                on_disk = {path: path.stat().st_size for path in Path(folder).iterdir()}
+                assert on_disk == {file.path: file.length for file in output.files}
             except Killed:
                 disk.room = None
                 committed = output.length
@@ -125,6 +127,15 @@ def test_a_write_that_fails_half_way_leaves_the_file_as_it_was(tmp_path, failing
     failing_disk.room = None
     file.append(b"x" * 64)
     assert (tmp_path / "f").read_bytes() == b"kept\n" + b"x" * 64
+
+
+def test_what_a_failed_cut_left_is_gone_with_the_next_write(tmp_path):
+    file = GrowingFile.create(tmp_path / "f")
+    file.append(b"kept\n")
+    with (tmp_path / "f").open("ab") as other:
+        other.write(b"a failed write that could not be cut off")
+    file.append(b"x")
+    assert (tmp_path / "f").read_bytes() == b"kept\nx"
 
 
 def test_a_file_shortened_or_removed_by_somebody_else_is_never_written_with_a_hole(tmp_path):

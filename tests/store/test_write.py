@@ -136,6 +136,16 @@ async def test_a_break_that_cannot_write_what_was_held_back_does_so_before_the_n
     assert cursors == [2]
 
 
+async def test_a_restart_within_a_character_ends_it(nodes):
+    """The new execution's first byte would finish it by chance."""
+    one, _ = nodes
+    euro = "€".encode()
+    assert await write([(one, says(euro[:2])), (one, restart()), (one, says(euro[2:]))]) == [2, 0, 1]
+    assert (one.folder.parent / "stdout.log").read_bytes() == b"???"
+    assert one.read("stdout", 0, 10) == euro
+    assert [line["cursor"] for line in index_of(one) if line.get("seam") == "restart"] == [2]
+
+
 async def test_a_pause_within_a_character_lets_it_be_finished(nodes):
     one, _ = nodes
     euro = "€".encode()
