@@ -122,6 +122,11 @@ def submit(task: Answer, raw: bytes) -> Answer:
         held = lock(os.path.join(path, "submit.lock"))
     except TimeoutError as error:
         return {"doubt": str(error), "dir": path}
+    except OSError as error:
+        raise RefusedError(
+            "its folder %s cannot be made: %s; give the executor a workdir that you may write to and the "
+            "nodes share" % (path, error)
+        ) from None
     try:
         found = adopt(task, path, env) if task["again"] else None
         if found is None:
