@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import re
 import time
 from contextlib import suppress
@@ -16,6 +15,7 @@ from covalent_joblog_plugin.model.errors import AuthenticationError, SubmissionE
 from covalent_joblog_plugin.model.records import ReadRequest
 
 from .job_script import job_script
+from .pauses import back_off
 from .reader_source import ReaderSource
 from .slurm_far_side import FarCommands
 from .slurm_job import Job
@@ -39,7 +39,6 @@ PATIENCE = 600.0
 FIRST_ATTEMPTS = 2
 """Attempts before the login node was ever reached: an option is then more likely wrong than the network."""
 LIMIT_PAUSE = 30.0
-LAST_BACKOFF = 60.0
 _LIMIT = re.compile("MaxSubmit|submit limit|job submit/size limit", re.IGNORECASE)
 _OVER = re.compile("invalid job id|already completing or completed", re.IGNORECASE)
 
@@ -97,7 +96,7 @@ class SlurmCluster:
                     (delta,) = await self._reader.ask(slot, [ReadRequest(path, pos)], 0, FETCH_BYTES)
                 except TransportError as error:
                     log.debug("%s: %s", path, error)
-                    await asyncio.sleep(_back_off(failures))
+                    await asyncio.sleep(back_off(failures))
                     failures += 1
                     continue
                 if delta.size is None:
@@ -155,7 +154,7 @@ class SlurmCluster:
                 return
             failures += 1
             task["again"] = True
-            await asyncio.sleep(answer.get("pause", _back_off(failures)))
+            await asyncio.sleep(answer.get("pause", back_off(failures)))
 
     async def ended(self, job: Job) -> JobEnd:
         """Wait for the end of a submitted job, however long Slurm does not answer meanwhile."""
@@ -195,7 +194,7 @@ class SlurmCluster:
                     "job %s cannot be cancelled yet (%s); trying on. By hand: scancel %s",
                     handle["name"], reason, " ".join(argv),
                 )  # fmt: skip
-            await asyncio.sleep(_back_off(failures))
+            await asyncio.sleep(back_off(failures))
             failures += 1
         self._tracker.hurry(handle["name"])
 
@@ -249,7 +248,3 @@ class SlurmCluster:
                     f"look with `squeue --name {job.name}`"
                 )
         return answer
-
-
-def _back_off(failures: int) -> float:
-    return min(LAST_BACKOFF, 2.0 ** min(failures, 10)) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter

@@ -187,6 +187,16 @@ class Job:
         self.execution = max(self.execution, row.restarts)
 
     @property
+    def lost(self) -> bool:
+        """Whether it is not listed any more although nothing tells how it ended."""
+        return bool(self.unlisted) and self.execution not in self.exits and not self._final
+
+    def saw_accounting(self, row: JobRow, asked: float) -> None:
+        """Take in what sacct says of a job that is over."""
+        self.row = row
+        self.first.setdefault(row.state, asked)
+
+    @property
     def gone(self) -> bool:
         """Whether it has left the queue, and its processes with it."""
         if self.unlisted and (self.row is not None or self.execution in self.exits):

@@ -86,6 +86,25 @@ def parse_rows(text: str) -> dict[int, JobRow]:
     return rows
 
 
+ACCOUNTING_FIELDS = "JobIDRaw,State,ExitCode,NodeList"
+"""For ``sacct -n -X -P -o``."""
+_ACCOUNTED = re.compile(r"(\d+)\|([A-Z_]+)[^|]*\|(\d+):(\d+)\|([^|]*)")
+
+
+def parse_accounting(text: str) -> dict[int, JobRow]:
+    """Rows of ``sacct -n -X -P -o ACCOUNTING_FIELDS`` by job id, only those that are over.
+
+    sacct lags behind: that it calls a job running says nothing.
+    """
+    rows: dict[int, JobRow] = {}
+    for line in text.splitlines():
+        if found := _ACCOUNTED.fullmatch(line.strip()):
+            number, state, code, by, nodes = found.groups()
+            if meaning(state) in (Meaning.FINAL, Meaning.FINAL_LATER):
+                rows[int(number)] = JobRow(int(number), state, 0, int(code) << 8 | int(by), nodes=nodes)
+    return rows
+
+
 @dataclass(frozen=True, slots=True)
 class ExitStatus:
     """How a process ended: an exit code, or a signal."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -16,14 +15,22 @@ from typing import TYPE_CHECKING
 from covalent_joblog_plugin.model.errors import JobLogError, TransportError
 from covalent_joblog_plugin.model.records import ReadRequest
 
+from .pauses import back_off, wait_for
 from .reader_source import MARKERS
-from .slurm_states import FIELDS, Meaning, meaning, parse_record, parse_rows
+from .slurm_states import (
+    ACCOUNTING_FIELDS,
+    FIELDS,
+    Meaning,
+    meaning,
+    parse_accounting,
+    parse_record,
+    parse_rows,
+)
 
 if TYPE_CHECKING:
     from .reader_source import ReaderSource
     from .slurm_far_side import FarCommands
     from .slurm_job import Job, JobEnd
-    from .slurm_states import JobRow
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +44,6 @@ HURRY = 0.5
 ENDING_PACE = 3.0
 """Longest time between two questions about a job that ends."""
 IDS_AT_ONCE = 500
-LAST_BACKOFF = 60.0
 
 
 @dataclass(slots=True, eq=False)
@@ -46,7 +52,7 @@ class _Tracked:
     end: asyncio.Future[JobEnd]
     due: float
     pace: float = HURRY
-    users: int = 0
+    execution: int = 0
     answered: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -107,13 +113,17 @@ class JobTracker:
         return await asyncio.shield(self._jobs[job].end)
 
     async def left_queue(self, job: Job) -> bool:
-        """Ask once more whether the job has left the queue; returns when squeue has answered."""
+        """Whether the job has left the queue; returns after squeue's next answer.
+
+        It may be asked in a loop: the answers come at once at first, then every ``ENDING_PACE`` seconds.
+        """
         self.add(job)
         if not job.gone:
-            job.leaving = True
             tracked = self._jobs[job]
+            if not job.leaving:
+                job.leaving = True
+                self._soon(tracked)
             tracked.answered.clear()
-            self._states_wanted.set()
             await tracked.answered.wait()
         return job.gone
 
@@ -121,8 +131,7 @@ class JobTracker:
         """Something was done to the job of that name: ask for its state soon."""
         for tracked in self._jobs.values():
             if tracked.job.name == name:
-                tracked.due, tracked.pace = time.monotonic() + GATHER, HURRY
-                self._states_wanted.set()
+                self._soon(tracked)
 
     async def close(self) -> None:
         """Follow no job any more; who waits for an end is told."""
@@ -135,6 +144,10 @@ class JobTracker:
             if not tracked.end.done():
                 tracked.end.set_exception(TransportError(f"job {tracked.job.name} is not followed any more"))
                 tracked.end.exception()
+
+    def _soon(self, tracked: _Tracked) -> None:
+        tracked.due, tracked.pace = time.monotonic(), HURRY
+        self._states_wanted.set()
 
     def _changed(self) -> None:
         self._markers_changed.set()
@@ -160,7 +173,7 @@ class JobTracker:
                 failures = 0
             except JobLogError as error:
                 log.debug("marker files cannot be read: %s", error)
-                await asyncio.sleep(_back_off(failures))
+                await asyncio.sleep(back_off(failures))
                 failures += 1
 
     def _wanted_markers(self) -> tuple[dict[str, _Tracked], dict[str, float]]:
@@ -193,8 +206,7 @@ class JobTracker:
                 tracked = owners[delta.path]
                 tracked.job.saw_marker(delta.path, record)
                 if tracked.ending:
-                    tracked.due, tracked.pace = time.monotonic(), HURRY
-                    self._states_wanted.set()
+                    self._soon(tracked)
                 self._judge(tracked)
         if deltas and not whole:
             await asyncio.sleep(HURRY)  # seen half: a network file system will have the rest soon
@@ -206,11 +218,9 @@ class JobTracker:
         while True:
             self._states_wanted.clear()
             due = min((tracked.due for tracked in self._asking()), default=None)
-            if any(not tracked.answered.is_set() and tracked.job.leaving for tracked in self._asking()):
-                due = 0.0
             pause = None if due is None else max(0.0, due - time.monotonic())
             if pause is None or pause > 0:
-                await _wait(self._states_wanted, pause)
+                await wait_for(self._states_wanted, pause)
                 continue
             await asyncio.sleep(GATHER)
             try:
@@ -220,7 +230,7 @@ class JobTracker:
                 if not failures:
                     self.trouble = f"Slurm is not answering since {time.strftime('%H:%M:%S')}: {error}"
                     log.warning("%s; jobs run on", self.trouble)
-                await asyncio.sleep(_back_off(failures))
+                await asyncio.sleep(back_off(failures))
                 failures += 1
 
     def _asking(self) -> list[_Tracked]:
@@ -248,13 +258,24 @@ class JobTracker:
                 )
             rows.update(parse_rows(done.out))
         for tracked in jobs:
-            self._answered(tracked, rows, asked)
+            tracked.job.saw_row(rows.get(tracked.job.job_id or 0), asked)
+        await self._consult_accounting([tracked.job for tracked in jobs if tracked.job.lost], asked)
+        for tracked in jobs:
+            self._answered(tracked)
 
-    def _answered(self, tracked: _Tracked, rows: dict[int, JobRow], asked: float) -> None:
+    async def _consult_accounting(self, lost: list[Job], asked: float) -> None:
+        """Ask sacct, which many sites do not have, for jobs that squeue has forgotten."""
+        if not lost:
+            return
+        ids = ",".join(str(job.job_id) for job in lost)
+        done = await self._commands.call("sacct", "-n", "-X", "-P", "-j", ids, "-o", ACCOUNTING_FIELDS)
+        rows = parse_accounting(done.out) if not done.exit_status else {}
+        for job in lost:
+            if (row := rows.get(job.job_id or 0)) is not None:
+                job.saw_accounting(row, asked)
+
+    def _answered(self, tracked: _Tracked) -> None:
         job = tracked.job
-        before = job.execution
-        row = rows.get(job.job_id or 0)
-        job.saw_row(row, asked)
         if job.row is not None and meaning(job.row.state) is Meaning.UNKNOWN:
             log.warning("job %s: state %r is not known here; taken as running", job.job_id, job.row.state)
         tracked.pace = tracked.next_pace(self._interval)
@@ -262,7 +283,8 @@ class JobTracker:
             tracked.pace = HURRY
         tracked.due = time.monotonic() + tracked.pace
         tracked.answered.set()
-        if job.execution != before:
+        if job.execution != tracked.execution:
+            tracked.execution = job.execution
             self._markers_changed.set()
         self._judge(tracked)
 
@@ -272,15 +294,3 @@ class JobTracker:
         chunks = [ids[at : at + IDS_AT_ONCE] for at in range(0, len(ids), IDS_AT_ONCE)]
         # A single id that Slurm has forgotten is an error, a list of them is not.
         return [["-j", ",".join(map(str, chunk * 2 if len(chunk) == 1 else chunk))] for chunk in chunks]
-
-
-def _back_off(failures: int) -> float:
-    return min(LAST_BACKOFF, 2.0 ** min(failures, 10)) * random.uniform(0.5, 1.0)  # noqa: S311 - jitter
-
-
-async def _wait(event: asyncio.Event, timeout: float | None) -> None:
-    waiting = asyncio.ensure_future(event.wait())
-    try:
-        await asyncio.wait([waiting], timeout=timeout)
-    finally:
-        waiting.cancel()

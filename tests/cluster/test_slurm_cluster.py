@@ -24,6 +24,12 @@ def text(job, name="stdout", execution=0):
     return (Path(job.path) / f"x{execution:03d}" / name).read_text()
 
 
+async def gone(cluster, job):
+    """Until the job has left the queue."""
+    while not await asyncio.wait_for(cluster.left_queue(job), 20):
+        pass
+
+
 async def begun(job, name="stdout", execution=0):
     await asyncio.to_thread(until, lambda: bool(text(job, name, execution)), f"{job.name} has begun", 30)
 
@@ -44,7 +50,7 @@ async def test_the_end_of_a_job_says_how_its_process_ended(cluster, tmp_path, co
     end = await asyncio.wait_for(cluster.ended(job), 30)
     assert (end.state, end.status, end.recorded, end.execution) == (state, status, True, 0)
     assert end.host
-    assert await asyncio.wait_for(cluster.left_queue(job), 10)
+    await gone(cluster, job)
 
 
 async def test_a_job_whose_batch_shell_is_killed_ends_without_a_record(cluster, tmp_path):
@@ -61,7 +67,7 @@ async def test_a_job_that_ended_well_is_known_to_have_within_a_moment(cluster, t
         (tmp_path / str(n)).touch()
         began = time.monotonic()
         await cluster.ended(job)
-        assert await cluster.left_queue(job)
+        await gone(cluster, job)
         late.append(time.monotonic() - began)
     assert sorted(late)[1] < 2.5
 
@@ -120,7 +126,7 @@ sys.exit(5)
     await cluster.cancel(job.handle())
     end = await asyncio.wait_for(cluster.ended(job), 30)
     assert (end.state, end.status) == ("CANCELLED", ExitStatus(5))
-    assert await cluster.left_queue(job)
+    await gone(cluster, job)
     assert text(job).endswith("last words 9\n")
 
 
@@ -131,7 +137,7 @@ async def test_a_job_that_ignores_sigterm_is_killed_by_slurm_and_called_cancelle
     await cluster.cancel(job.handle())
     end = await asyncio.wait_for(cluster.ended(job), 60)
     assert end.state == "CANCELLED"
-    assert await cluster.left_queue(job)
+    await gone(cluster, job)
 
 
 async def test_cancelling_a_job_that_is_over_or_never_was_does_nothing(cluster, tmp_path):
@@ -171,7 +177,7 @@ async def test_twenty_jobs_share_one_connection_and_few_questions(slurm_rig, clu
     jobs = await asyncio.gather(*(submitted(cluster, f"print({n})", tmp_path) for n in range(20)))
     ends = await asyncio.gather(*(cluster.ended(job) for job in jobs))
     assert {end.state for end in ends} == {"COMPLETED"}
-    assert await asyncio.gather(*(cluster.left_queue(job) for job in jobs)) == [True] * 20
+    await asyncio.gather(*(gone(cluster, job) for job in jobs))
     assert [text(job) for job in jobs] == [f"{n}\n" for n in range(20)]
     await asyncio.gather(*(cluster.remove(job) for job in jobs))
     assert slurm_rig.connections() <= connections + 1
@@ -200,7 +206,7 @@ open('../notes.txt', 'w').write('of the user')
 """
     job = await submitted(cluster, code, tmp_path)
     await cluster.ended(job)
-    assert await cluster.left_queue(job)
+    await gone(cluster, job)
     assert await cluster.remove(job) == ["notes.txt", "work/model.pt", "work/runs/result"]
     assert files_below(job.path) == ["notes.txt", "work/model.pt", "work/runs/result"]
 
@@ -209,7 +215,7 @@ async def test_cleaning_up_a_job_that_left_nothing_leaves_nothing(cluster, tmp_p
     first, second = [await submitted(cluster, "", tmp_path / "w") for _ in range(2)]
     for job in (first, second):
         await cluster.ended(job)
-        await cluster.left_queue(job)
+        await gone(cluster, job)
     assert await asyncio.gather(cluster.remove(first), cluster.remove(second)) == [[], []]
     assert list((tmp_path / "w").iterdir()) == []
 
@@ -220,7 +226,7 @@ async def test_a_link_in_the_working_folder_is_not_followed_by_the_clean_up(clus
     code = f"import os; os.symlink({str(tmp_path / 'precious')!r}, '../x001'); os.symlink('/etc', 'etc')"
     job = await submitted(cluster, code, tmp_path / "w")
     await cluster.ended(job)
-    await cluster.left_queue(job)
+    await gone(cluster, job)
     await cluster.remove(job)
     assert (tmp_path / "precious" / "stdout").read_text() == "keep"
 
@@ -236,3 +242,28 @@ async def test_a_site_whose_squeue_knows_no_me_is_asked_by_id(make_cluster, tmp_
     end = await asyncio.wait_for(cluster.ended(job), 30)
     assert (end.state, end.status) == ("FAILED", ExitStatus(3))
     assert f"-j {job.job_id},{job.job_id}" in (tmp_path / "asked").read_text()
+
+
+@pytest.mark.parametrize(
+    ("sacct", "state", "status"),
+    [
+        ("echo '%d|OUT_OF_MEMORY|0:9|n7'", "OUT_OF_MEMORY", ExitStatus(signal=9)),
+        ("echo '%d|RUNNING|0:0|n7'", "UNKNOWN", None),
+        ("echo 'Slurm accounting storage is disabled' >&2; exit 1", "UNKNOWN", None),
+    ],
+)
+async def test_a_job_squeue_has_forgotten_is_looked_up_in_the_accounting(
+    make_cluster, tmp_path, monkeypatch, sacct, state, status
+):
+    monkeypatch.setattr("covalent_joblog_plugin.cluster.slurm_job.VANISHED_GRACE", 4.0)
+    monkeypatch.setattr("covalent_joblog_plugin.cluster.slurm_job.MARKER_GRACE", 1.0)
+    cluster = make_cluster(slurm_path=str(tmp_path), state_interval=1.0)
+    job = await submitted(cluster, "import time; time.sleep(1000)", tmp_path / "w")
+    await asyncio.to_thread(until, lambda: bool(job.started and job.row), "it runs")
+    # The real squeue forgets a job only after minutes, and the rig has no accounting.
+    for name, text in (("squeue", "exit 0"), ("sacct", sacct.replace("%d", str(job.job_id)))):
+        (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    end = await asyncio.wait_for(cluster.ended(job), 30)
+    assert (end.state, end.status, end.recorded) == (state, status, False)
+    await cluster.cancel(job.handle())

@@ -18,6 +18,7 @@ from covalent_joblog_plugin.cluster.slurm_states import (
     decode_shell_status,
     decode_wait_status,
     meaning,
+    parse_accounting,
     parse_record,
     parse_rows,
 )
@@ -130,3 +131,12 @@ def test_a_marker_counts_only_when_it_is_whole(pairs, data):
 def test_a_whole_marker_that_is_none_is_called_garbled():
     with pytest.raises(TransportError, match="garbled"):
         parse_record(b"something else\nend\n")
+
+
+def test_what_accounting_says_counts_only_where_the_job_is_over():
+    text = "7|COMPLETED|0:0|n1\n8|CANCELLED by 0|0:15|n2\n9|RUNNING|0:0|n3\n7.batch|FAILED|1:0|n1\n\n"
+    rows = parse_accounting(text)
+    assert {number: (row.state, row.wait_status) for number, row in rows.items()} == {
+        7: ("COMPLETED", 0),
+        8: ("CANCELLED", 15),
+    }

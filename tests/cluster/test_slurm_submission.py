@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from covalent_joblog_plugin.cluster import slurm
+from covalent_joblog_plugin.cluster import pauses, slurm
 from covalent_joblog_plugin.model.errors import SubmissionError, TransportError
 from tests.cluster.slurm_jobs import spec, submitted
 from tests.rigs.daemons import until
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slurm
 
 @pytest.fixture(autouse=True)
 def short_back_off(monkeypatch):
-    monkeypatch.setattr(slurm, "LAST_BACKOFF", 0.5)
+    monkeypatch.setattr(pauses, "LAST_BACKOFF", 0.5)
 
 
 @pytest.fixture
