@@ -28,6 +28,9 @@ def error_text(verdict: Verdict | None, exit_status: int, stderr: bytes = b"") -
         lines = [f"{_ended(exit_status)} before the function returned; {_cause(exit_status)}"]
     elif verdict.kind == "ok":
         lines = [f"the function returned, but then {_ended(exit_status)}; {_cause(exit_status)}"]
+    elif verdict.kind == "exception" and verdict.type in stderr.decode("utf-8", "replace"):
+        # What it said before it failed is worth as much as the traceback, which is the end of it.
+        lines = _exception(verdict, [])
     else:
         return "\n".join(_TEXTS.get(verdict.kind, _unknown)(verdict))
     last = _last_lines(stderr.decode("utf-8", "replace"))
@@ -77,8 +80,8 @@ _CAUSES = {
 }
 
 
-def _exception(verdict: Verdict) -> list[str]:
-    lines = [_headline(verdict), *_last_lines(verdict.traceback)]
+def _exception(verdict: Verdict, traceback: list[str] | None = None) -> list[str]:
+    lines = [_headline(verdict), *(_last_lines(verdict.traceback) if traceback is None else traceback)]
     if verdict.module.split(".")[0] == "covalent":
         return [*lines, f"the function imports covalent; {_install_covalent(verdict)}"]
     return [*lines, *_missing_module(verdict), "the whole traceback stands in the node's stderr"]

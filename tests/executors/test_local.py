@@ -254,3 +254,30 @@ def test_an_option_that_an_old_dispatch_lacks_has_its_default() -> None:
     with pytest.raises(AttributeError):
         _ = arrived.never_an_option
     assert os.sep in LocalJobLogExecutor().workdir
+
+
+def test_a_log_of_300_mb_costs_the_server_little_memory(covalent_server: CovalentServer) -> None:
+    """It passes through in pieces, and only its beginning is in Covalent's own asset."""
+    process = Path(f"/proc/{covalent_server.pid}")
+    done(covalent_server, "print('warmed up')")
+    before = _kib(process, "VmRSS")
+    (process / "clear_refs").write_text("5")  # forget the highest use so far
+    line = "x" * 79 + "\n"
+    dispatch_id = run(
+        covalent_server, f"import os\nfor _ in range(300): os.write(1, {line!r}.encode() * 12_500)"
+    )
+    assert covalent_server.finished(dispatch_id, timeout=120) == "COMPLETED"
+    assert _kib(process, "VmHWM") - before < 64 * 1024
+    folder = covalent_server.results_dir / dispatch_id / "node_0"
+    asset = folder / "stdout.log"
+    (rest,) = (folder / "joblog").glob("stdout.from-*")
+    assert asset.stat().st_size == 64 << 20
+    assert asset.stat().st_size + rest.stat().st_size == 300_000_000
+    for path in (asset, rest):
+        path.unlink()
+
+
+def _kib(process: Path, field: str) -> int:
+    return int(
+        next(s for s in (process / "status").read_text().splitlines() if s.startswith(field)).split()[1]
+    )
