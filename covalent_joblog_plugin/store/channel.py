@@ -71,7 +71,7 @@ class Channel:
         # Once stopped it wants more room before it goes on: it must not stop and go at every write.
         reserve = self._reserve + (self._reserve // 8 if self.trouble else 0)
         try:
-            self._disk.check(cost, reserve)
+            self._disk.check(self.output.files[0].path.parent, cost, reserve)
             self.output.store(piece)
             self._disk.written(cost)
         except (OSError, StoreError) as error:

@@ -16,22 +16,21 @@ _FRESH_SECONDS = 0.1
 
 
 class Disk:
-    """The disk below a folder; one for all nodes on it, asked at most every ``_FRESH_SECONDS``."""
+    """A disk; one for all nodes on it, asked at most every ``_FRESH_SECONDS``."""
 
     _disks: dict[int, Disk] = {}  # noqa: RUF012 - by device number, shared on purpose
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self) -> None:
         self._asked = float("-inf")
         self._free = 0
 
     @classmethod
     def of(cls, folder: Path) -> Disk:
         """The disk of ``folder``; raises OSError."""
-        return cls._disks.setdefault(folder.stat().st_dev, cls(folder))
+        return cls._disks.setdefault(folder.stat().st_dev, cls())
 
-    def check(self, size: int, reserve: int) -> None:
-        """Whether ``size`` bytes can be written so that ``reserve`` bytes are left.
+    def check(self, folder: Path, size: int, reserve: int) -> None:
+        """Whether ``size`` bytes can be written into ``folder``, on this disk, so that ``reserve`` are left.
 
         Raises:
             StoreFull: They cannot.
@@ -39,11 +38,11 @@ class Disk:
         """
         now = time.monotonic()
         if now - self._asked > _FRESH_SECONDS:
-            numbers = os.statvfs(self._folder)
+            numbers = os.statvfs(folder)
             self._free, self._asked = numbers.f_bavail * numbers.f_frsize, now
         if self._free - size < reserve:
             raise StoreFull(
-                f"the disk of {self._folder} has {self._free >> 20} MiB left and {reserve >> 20} MiB are "
+                f"the disk of {folder} has {self._free >> 20} MiB left and {reserve >> 20} MiB are "
                 "kept in reserve; make room, and storing output goes on"
             )
 

@@ -44,12 +44,12 @@ def safe_name(name: str) -> str:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder of ours (0700), and those above it as the process makes folders.
+    """Make a folder of ours (0700) in an existing one.
 
     Raises:
         OSError: It cannot be made, or is a link.
     """
-    path.mkdir(parents=True, exist_ok=True)
+    path.mkdir(exist_ok=True)
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         os.fchmod(descriptor, 0o700)

@@ -271,6 +271,7 @@ def _open(dispatch_id: str, node_id: int, max_node_bytes: int, min_free: int) ->
     folder = assets["stdout"].path.parent / OUR_FOLDER
     try:
         if not folder.parent.exists():
+            folder.parent.parent.mkdir(parents=True, exist_ok=True)
             make_folder(folder.parent)
         make_folder(folder)
         node = NodeOutput(*key, electron.name, folder, min_free)

@@ -282,3 +282,34 @@ async def run(output, say):
     assert state["remembered"] == {"job": "12", "folder": "/x"}
     assert state["state"] == "closed"
     assert time.time() - path.stat().st_mtime < 600
+
+
+def test_hundreds_of_megabytes_cost_neither_memory_nor_more_time_at_the_end(covalent_server):
+    script = """
+import resource, statistics
+def rss():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmRSS"))
+async def run(output, say):
+    block, took = b"a line of eighty characters or so, as jobs write them by the million ...\\n" * 10_000, []
+    await say(block)
+    before = rss()
+    for _ in range(400):
+        began = time.perf_counter()
+        await say(block)
+        took.append(time.perf_counter() - began)
+    end = output.length("stdout")
+    tail = output.read("stdout", end - 100, 1000)
+    grown = rss() - before
+    return [grown, statistics.median(took[:50]), statistics.median(took[-50:]), tail == block[-100:], end]
+"""
+    dispatch_id = dispatch(covalent_server, script, min_free=0)
+    covalent_server.completed(dispatch_id)
+    grown, first, last, tail, length = covalent_server.client(
+        "import covalent as ct\nanswer = ct.get_result(dispatch_id).result", dispatch_id=dispatch_id
+    )
+    assert length > 280e6
+    assert grown < 64 << 20
+    assert last < 3 * first + 0.01
+    assert tail
+    assert len(covalent_server.stdout(dispatch_id, 0)) == 64 << 20

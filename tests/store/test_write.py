@@ -4,10 +4,12 @@
 import asyncio
 import errno
 import json
+import shutil
 import time
 
 import pytest
 
+from covalent_joblog_plugin.model.errors import StoreError
 from covalent_joblog_plugin.model.records import Seam, SeamKind
 from covalent_joblog_plugin.store import growing_file
 from covalent_joblog_plugin.store.node_output import Append, NodeOutput, SeamAt, write
@@ -181,3 +183,33 @@ async def test_an_empty_append_makes_the_output_known(nodes):
     assert await write([(one, says(b"", "train.csv"))]) == [0]
     assert one.read("train.csv", 0, 10) == b""
     assert await write([]) == []
+
+
+async def test_results_deleted_by_the_user_stop_that_node_only(nodes, caplog):
+    one, two = nodes
+    assert await write([(one, says(b"a\n")), (two, says(b"a\n"))]) == [2, 2]
+    shutil.rmtree(one.folder.parent)
+    assert await write([(one, says(b"b\n")), (one, says(b"x", "new")), (two, says(b"b\n"))]) == [0, 0, 2]
+    assert one.trouble is not None
+    with pytest.raises(StoreError, match=r"stdout of node 0 .* cannot be read"):
+        one.read("stdout", 0, 10)
+    await one.close()
+    assert not one.folder.parent.exists()
+    assert two.read("stdout", 0, 10) == b"a\nb\n"
+    assert "is not stored" in caplog.text
+
+
+async def test_cursors_beyond_four_gigabytes_count_on(nodes):
+    """A sparse file stands for the text of days."""
+    one, _ = nodes
+    assert await write([(one, says(b"begin\n", "train.csv"))]) == [6]
+    await one.close()
+    (path,) = (one.folder / "files").iterdir()
+    size = 5 << 30
+    with path.open("r+b") as file:
+        file.truncate(size)
+    again = await NodeOutput.open(one.dispatch_id, one.node_id, min_free=0)
+    assert await write([(again, says(b"", "train.csv")), (again, says(b"end\n", "train.csv"))]) == [0, 4]
+    assert again.length("train.csv") == size + 4
+    assert again.read("train.csv", size - 1, 10) == b"\0end\n"
+    await again.close()
