@@ -33,17 +33,17 @@ Outcome = Tuple[int, Dict[str, Any]]
 
 def write_file(path: str, write: "Callable[[IO[bytes]], Any]") -> "Any":
     """Put a file in its place complete or not at all, with mode 0600; what ``write`` answered."""
-    partial = path + ".partial"
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    unfinished = path + ".tmp"
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
             os.fchmod(descriptor, 0o600)
             answer = write(file)
             file.flush()
             os.fsync(descriptor)
-        os.rename(partial, path)
+        os.rename(unfinished, path)
     except BaseException:
-        os.unlink(partial)
+        os.unlink(unfinished)
         raise
     return answer
 

@@ -22,7 +22,7 @@ def test_a_returned_value_comes_back_and_the_text_is_untouched(tmp_path):
     assert (outcome.status, outcome.stdout, outcome.stderr) == (0, "hello world?\n", "")
     assert outcome.verdict.size == (tmp_path / "result").stat().st_size
     assert {(tmp_path / name).stat().st_mode & 0o777 for name in ("result", "verdict")} == {0o600}
-    assert not list(tmp_path.glob("*.partial"))
+    assert not list(tmp_path.glob("*.tmp"))
 
 
 def test_none_is_a_result(tmp_path):
