@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 TAIL_LINES = 20
 """Lines of a traceback or of stderr that an error text shows."""
+LINE_LIMIT = 1000
+"""Characters of a message or line that an error text shows."""
 
 
 def error_text(verdict: Verdict | None, exit_status: int, stderr: bytes = b"") -> str:
@@ -40,7 +42,12 @@ def error_text(verdict: Verdict | None, exit_status: int, stderr: bytes = b"") -
 def _last_lines(text: str) -> list[str]:
     # Not splitlines(): it takes other characters for line ends, too.
     lines = text.rstrip("\r\n").split("\n")
-    return lines[-TAIL_LINES:] if any(lines) else []
+    return [_short(line) for line in lines[-TAIL_LINES:]] if any(lines) else []
+
+
+def _short(text: str) -> str:
+    more = len(text) - LINE_LIMIT
+    return text if more <= 0 else f"{text[:LINE_LIMIT]} … ({more} more characters)"
 
 
 def _signal(exit_status: int) -> signal.Signals | None:
@@ -88,7 +95,7 @@ def _exception(verdict: Verdict, traceback: list[str] | None = None) -> list[str
 
 
 def _headline(verdict: Verdict) -> str:
-    return f"{verdict.type}: {verdict.message}" if verdict.message else verdict.type
+    return f"{verdict.type}: {_short(verdict.message)}" if verdict.message else verdict.type
 
 
 def _interpreter(verdict: Verdict) -> str:
@@ -96,7 +103,7 @@ def _interpreter(verdict: Verdict) -> str:
 
 
 def _exit(verdict: Verdict) -> list[str]:
-    told = f" and said: {verdict.message}" if verdict.message else ""
+    told = f" and said: {_short(verdict.message)}" if verdict.message else ""
     return [
         f"the function called sys.exit({verdict.code}){told}; that ends the process, so there is no result",
         "return a value for success and raise an exception for failure",

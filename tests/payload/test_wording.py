@@ -66,6 +66,20 @@ def test_an_exception_begins_with_its_own_words_and_keeps_the_last_lines():
     assert lines[-2:] == ["ValueError: bad", "the whole traceback stands in the node's stderr"]
 
 
+def test_endless_lines_are_cut_and_say_so():
+    long = "x" * 50_000
+
+    for verdict in (
+        Verdict("exception", type="E", message=long, traceback=long),
+        Verdict("exit", message=long),
+        Verdict("unpicklable", message=long, traceback=long),
+    ):
+        text = error_text(verdict, 1)
+        assert len(text) < 3000
+        assert "… (49000 more characters)" in text
+    assert len(error_text(None, 1, long.encode())) < 3000
+
+
 @pytest.mark.parametrize("number", sorted(signal.Signals))
 def test_a_signal_is_named_alone_and_through_a_shell(number):
     alone, through_a_shell = error_text(None, -number), error_text(None, 128 + number)
