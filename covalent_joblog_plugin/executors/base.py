@@ -14,6 +14,7 @@ from covalent.executor.base import AsyncBaseExecutor
 from covalent.executor.schemas import TaskUpdate
 from covalent.executor.utils import Signals
 
+from covalent_joblog_plugin.model.capabilities import YES, Answer, Capabilities, Capability
 from covalent_joblog_plugin.model.errors import JobLogError
 
 from . import options
@@ -106,6 +107,15 @@ class JobLogExecutor(AsyncBaseExecutor):
         from covalent_joblog_plugin.monitor.poll_source import PollSource
 
         return PollSource(self, self.log_interval)
+
+    def capabilities(self) -> Capabilities:
+        """What can be done with the output of a node of this executor."""
+        sees_truncation = type(self).stat_file is not JobLogExecutor.stat_file
+        name = type(self).__name__
+        return Capabilities(
+            split_streams=Capability(Answer.UNKNOWN, f"it depends on the files that {name} names"),
+            truncation=YES if sees_truncation else Capability(Answer.UNKNOWN, f"{name} has no stat_file"),
+        )
 
     async def writers_gone(self, dispatch_id: str, node_id: int) -> bool:  # noqa: ARG002 - the hook's signature
         """Whether nobody can write to the files any more; asked after the job's end."""

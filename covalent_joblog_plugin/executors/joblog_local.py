@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from covalent_joblog_plugin.model.capabilities import Capabilities
 from covalent_joblog_plugin.model.errors import JobFailed, OptionError
 from covalent_joblog_plugin.model.records import FileRef, Seam, SeamKind
 from covalent_joblog_plugin.web import hook
@@ -77,6 +78,10 @@ class LocalJobLogExecutor(JobLogExecutor):
         from covalent_joblog_plugin.cluster.local_files import LocalFiles
 
         return LocalFiles()
+
+    def capabilities(self) -> Capabilities:
+        """See ``JobLogExecutor``."""
+        return Capabilities()
 
     def get_files_to_monitor(self, dispatch_id: str, node_id: int) -> Iterable[FileRef | str]:  # noqa: ARG002
         """The two captured streams and ``log_files``, once the task has a folder."""

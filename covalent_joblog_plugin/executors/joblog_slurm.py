@@ -8,6 +8,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any
 
+from covalent_joblog_plugin.model.capabilities import Capabilities
 from covalent_joblog_plugin.model.errors import JobFailed, TransportError
 from covalent_joblog_plugin.model.records import FileRef
 from covalent_joblog_plugin.web import hook
@@ -165,6 +166,10 @@ class SlurmJobLogExecutor(JobLogExecutor):
 
     # -- the node's files -----------------------------------------------------------------------------
 
+    def capabilities(self) -> Capabilities:
+        """See ``JobLogExecutor``."""
+        return Capabilities()
+
     def get_files_to_monitor(self, dispatch_id: str, node_id: int) -> Iterable[FileRef | str]:  # noqa: ARG002
         """Streams of every execution and rank, Slurm's own log and ``log_files``."""
         job = self._job
@@ -266,7 +271,7 @@ class SlurmJobLogExecutor(JobLogExecutor):
         archive = await cluster.fetch(f"{job.execution_folder(end.execution)}/result")
         if archive is None:
             raise await self._failure(cluster, job, end, None)
-        result = bundle.load_result(archive, verdict)
+        result = await asyncio.to_thread(bundle.load_result, archive, verdict)
         self.__dict__["_succeeded"] = True
         return result
 

@@ -126,7 +126,7 @@ async def run_task(
                 try:
                     return await _attempt(helper, function, args, kwargs, metadata, output)
                 except helper_nodes.CannotBegin as error:
-                    log.info("%s node %s runs on the cluster: %s", *_key(metadata), error)
+                    await _note(output, f"this helper node runs on the cluster: {error}")
             return await _attempt(executor, function, args, kwargs, metadata, output)
         finally:
             if output is not None:
@@ -188,9 +188,18 @@ def _session(executor: JobLogExecutor, node: NodeKey, output: NodeOutput | None)
         hub.release(name, linger=key is not None)
 
 
+async def _note(output: NodeOutput | None, text: str) -> None:
+    """Keep what a reader of the node should know, apart from its text."""
+    log.info("%s: %s", output, text)
+    if output is not None:
+        await output.remember({"note": text})
+
+
 async def _open_output(executor: JobLogExecutor, metadata: dict[str, Any]) -> NodeOutput | None:
     try:
-        return await NodeOutput.open(*_key(metadata), max_node_bytes=executor.max_node_bytes)
+        output = await NodeOutput.open(*_key(metadata), max_node_bytes=executor.max_node_bytes)
+        await output.remember({"capabilities": executor.capabilities().to_json()})
+        return output  # noqa: TRY300 - the two belong together
     except StoreError as error:
         log.error("the output of %s node %s will not be stored: %s", *_key(metadata), error)  # noqa: TRY400
         return None

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 
 
@@ -31,3 +31,35 @@ class Capability:
         if self.answer is Answer.UNKNOWN:
             raise ValueError(f"not known yet: {self.reason}; look at .answer instead of taking its truth")
         return self.answer is Answer.YES
+
+
+YES = Capability(Answer.YES)
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What can be done with the output of one node.
+
+    Attributes:
+        read: Whether it can be read at all.
+        follow: Whether it grows while the job runs.
+        retained: Whether it stays when the cluster has forgotten the job.
+        split_streams: Whether stdout and stderr are apart.
+        truncation: Whether a truncated or replaced file is noticed.
+        complete: Whether count and hash prove, at the end, that nothing is missing.
+    """
+
+    read: Capability = YES
+    follow: Capability = YES
+    retained: Capability = YES
+    split_streams: Capability = YES
+    truncation: Capability = YES
+    complete: Capability = Capability(Answer.UNKNOWN, "the job does not count and hash what it writes")
+
+    def to_json(self) -> dict[str, dict[str, str]]:
+        """``{"read": {"answer": "yes", "reason": ""}, …}``."""
+        return {name: {"answer": c.answer.value, "reason": c.reason} for name, c in self.items()}
+
+    def items(self) -> list[tuple[str, Capability]]:
+        """Name and answer of each."""
+        return [(field.name, getattr(self, field.name)) for field in fields(self)]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import TYPE_CHECKING
 
@@ -169,6 +170,9 @@ def test_a_helper_node_whose_values_only_the_cluster_can_load_runs_there(
     assert len(set(slurm_rig.jobs()) - before) == 3
     (use,) = electron_ids(covalent_server, dispatch_id, "use")
     assert covalent_server.stdout(dispatch_id, use) == b"from afar\n"
+    (picked,) = electron_ids(covalent_server, dispatch_id, ":make.__getitem__")
+    state = covalent_server.results_dir / dispatch_id / f"node_{picked}" / "joblog" / "state.json"
+    assert "only_on_the_cluster" in json.loads(state.read_text())["remembered"]["note"]
 
 
 def test_what_the_function_leaves_in_its_folder_stays(

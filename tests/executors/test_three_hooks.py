@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An executor that has only ``get_files_to_monitor``, ``poll_file`` and ``run`` gets everything."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,5 @@ def test_text_is_live_and_kept_and_files_are_beside_the_node(
     assert ("as asked" in (found["error"] or "")) is fails
     folder = covalent_server.results_dir / dispatch_id / f"node_{task}"
     assert [p.read_bytes() for p in folder.rglob("*losses.csv*")] == [b"0,1\n"]
+    known = json.loads((folder / "joblog" / "state.json").read_text())["remembered"]["capabilities"]
+    assert known["truncation"] == {"answer": "unknown", "reason": "ThreeHooksExecutor has no stat_file"}
