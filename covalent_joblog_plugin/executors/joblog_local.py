@@ -116,7 +116,7 @@ class LocalJobLogExecutor(JobLogExecutor):
         folder = self.__dict__["_folder"] = Path(await asyncio.to_thread(_scratch_folder))
         process = await self._start(call, folder, task_metadata)
         self.__dict__["_process"] = process
-        self.session.monitor.wake()
+        self.session.files_changed()
         await self.announce_job(process.handle)
         status = await self._ended(process)
         self.__dict__["_children_until"] = asyncio.get_running_loop().time() + CHILDREN_GRACE

@@ -239,10 +239,10 @@ class SlurmJobLogExecutor(JobLogExecutor):
         if job.job_id is None:
             raise TaskCancelledError
         self.__dict__["_job"] = job
-        self.session.monitor.wake()
+        self.session.files_changed()
         await self.announce_job(job.handle())
         end = await cluster.ended(job)
-        self.session.monitor.wake()
+        self.session.files_changed()
         if self.cancel_requested:
             raise TaskCancelledError
         return await self._result(cluster, job, end)

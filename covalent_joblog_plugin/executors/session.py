@@ -72,6 +72,11 @@ class Session:
                 raise TaskCancelledError
             await self.executor.cancel_job(handle)
 
+    def files_changed(self) -> None:
+        """Have ``get_files_to_monitor`` asked now."""
+        if self.watch is not None:
+            self.monitor.files_changed(self.watch)
+
     async def seam(self, output: str, seam: Seam) -> None:
         """Mark a break at the present end of one output."""
         if self.output is not None:

@@ -49,17 +49,18 @@ class Lanes:
         self._output_of: dict[tuple[str, int], str] = {}
         self._owner: dict[tuple[str, int], str] = {}
 
-    def update(self, files: Iterable[FileRef | str]) -> None:
-        """Take in what ``get_files_to_monitor`` answers now.
+    def update(self, files: Iterable[FileRef | str]) -> bool:
+        """Take in what ``get_files_to_monitor`` answers now; True if there was something new.
 
         A plain string whose stem is ``stderr`` or whose suffix is ``.err`` is the node's stderr; any
         other first one is its stdout, for good; the rest are extra files under their base names.
         """
+        known = len(self._output_of)
         for given in files:
-            plain = isinstance(given, str)
             ref = FileRef(given) if isinstance(given, str) else given
             if (ref.path, ref.execution) not in self._output_of:
-                self._add(ref, plain=plain)
+                self._add(ref, plain=isinstance(given, str))
+        return len(self._output_of) > known
 
     def _add(self, ref: FileRef, *, plain: bool) -> None:
         output = self._free_name(_guess(ref.path) if plain else _name(ref), ref)

@@ -71,8 +71,9 @@ class Monitor:
             self._watches.remove(watch)
             self._changed.set()
 
-    def wake(self) -> None:
-        """Look at the files again now: there may be new ones."""
+    def files_changed(self, watch: Watch) -> None:
+        """Ask now which files a node has: there may be new ones."""
+        watch.files_changed()
         self._changed.set()
 
     async def finish(self, watch: Watch, writers_gone: Callable[[], Awaitable[bool]], timeout: float) -> None:
@@ -158,7 +159,7 @@ class Monitor:
         requests: dict[str, ReadRequest] = {}
         asked: Asked = {}
         for watch in self._watches:
-            watch.refresh()
+            watch.refresh(now)
             if watch.retry_at > now:
                 continue
             for request, lane in watch.requests():

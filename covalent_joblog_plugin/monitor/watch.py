@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+REFRESH = 0.25
+"""Seconds between two questions to ``get_files_to_monitor``, however fast the ticks are."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pending:
@@ -37,7 +40,7 @@ class Watch:
 
     Attributes:
         output: Where its text is stored.
-        files: Answers which files to read; asked on every tick, so it may do no I/O.
+        files: Answers which files to read; asked all the time, so it may do no I/O.
         max_log_bytes: Bytes kept of each stored output; then a seam.
         lanes: What feeds which output.
         finishing: Its job is over: it is read to the end.
@@ -50,14 +53,21 @@ class Watch:
     lanes: Lanes = field(default_factory=Lanes)
     finishing: bool = False
     retry_at: float = 0.0
-    _refreshed: bool = False
+    _refresh_at: float | None = None
+    _requests: list[tuple[ReadRequest, Lane]] | None = None
     _complaint: str = ""
 
-    def refresh(self) -> None:
-        """Ask which files there are; an author's mistake here costs the new files, not the known ones."""
-        self._refreshed = True
+    def refresh(self, now: float) -> None:
+        """Ask which files there are, if it is time; ``now`` on the loop's clock.
+
+        An author's mistake here costs the new files, not the known ones.
+        """
+        if self._refresh_at is not None and now < self._refresh_at:
+            return
+        self._refresh_at = now + REFRESH
         try:
-            self.lanes.update(self.files())
+            if self.lanes.update(self.files()):
+                self._requests = None
         except Exception as error:  # noqa: BLE001 - the author's code; whatever it raises, the task goes on
             self.complain(f"get_files_to_monitor failed: {error!r}; reading the files known before")
 
@@ -85,7 +95,7 @@ class Watch:
             for position in lane.positions
         )
         return (
-            self._refreshed
+            self._refresh_at is not None
             and stored
             and all(not lane.superseded and lane.position.empties >= CERTAIN for lane in self.open_lanes())
         )
@@ -97,26 +107,34 @@ class Watch:
 
     def forget_empties(self) -> None:
         """Let no earlier answer count as proof that nothing more comes."""
-        self._refreshed = False
+        self.files_changed()
         for lane in self.open_lanes():
             for position in lane.positions:
                 position.empties = 0
 
+    def files_changed(self) -> None:
+        """Ask which files there are on the next tick."""
+        self._refresh_at = None
+
     def requests(self) -> list[tuple[ReadRequest, Lane]]:
-        """What to ask for next."""
-        found = []
-        for lane in self.open_lanes():
-            position = lane.position
-            room = self.max_log_bytes - lane.taken
-            found.append((ReadRequest(position.ref.path, position.pos, room + 1), lane))
-        return found
+        """What to ask for next; made anew only when something moved."""
+        if self._requests is None:
+            self._requests = []
+            for lane in self.open_lanes():
+                position = lane.position
+                room = self.max_log_bytes - lane.taken
+                self._requests.append((ReadRequest(position.ref.path, position.pos, room + 1), lane))
+        return self._requests
 
     def accept(self, lane: Lane, delta: Delta) -> list[Pending]:
         """Turn an answer into writes, in order."""
         position = lane.position
         if delta.path != position.ref.path:
             return []  # asked for a file that is not read any more
+        before = position.pos
         seam, data = position.accept(delta)
+        if seam or position.pos != before:
+            self._requests = None
         if position.problem:
             self.complain(f"{position.ref.path} cannot be read: {position.problem}")
         pending = [self._seam(lane, seam)] if seam else []
@@ -134,6 +152,7 @@ class Watch:
         if len(kept) == len(data):
             return [Pending(item, lane, position)]
         lane.capped = True
+        self._requests = None
         position.pos -= len(data) - len(kept)
         message = (
             f"max_log_bytes={self.max_log_bytes} reached; later bytes of {position.ref.path} are not kept"
@@ -144,6 +163,7 @@ class Watch:
     def _next_execution(self, lane: Lane) -> Pending:
         before = lane.position.ref.execution
         lane.current += 1
+        self._requests = None
         now = lane.position.ref.execution
         if now > before:
             return self._seam(lane, Seam(SeamKind.RESTART, f"execution {now} of the job", execution=now))
@@ -160,4 +180,5 @@ class Watch:
             if not pending.position.took(data, taken):
                 pending.lane.taken -= len(data) - taken
                 pending.lane.capped = False
+                self._requests = None
                 self.retry_at = retry_at

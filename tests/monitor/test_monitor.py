@@ -147,7 +147,7 @@ async def test_executions_follow_each_other_with_a_seam_between(monitor: Monitor
     files.append(FileRef(str(tmp_path / "x1"), stream="stdout", execution=1))
     with (tmp_path / "x0").open("ab") as file:
         file.write(b"its last words\n")
-    monitor.wake()
+    monitor.files_changed(watching)
     await monitor.finish(watching, gone, 10)
     first = b"first run\nits last words\n"
     assert text(node) == first + b"second run\n"
