@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from covalent_joblog_plugin.model.errors import StoreError
 
 from . import live
+from .batch import write
 from .channel import Channel, pieces
 from .disk import Disk
 from .index import Index
@@ -29,7 +30,6 @@ from .state import INSTANCE, NodeState, read_state, write_state
 from .threads import in_database, in_writer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 __all__ = ["Append", "NodeOutput", "NodeState", "SeamAt", "job_handle", "node_state", "node_status", "write"]
@@ -70,7 +70,7 @@ class NodeOutput:
         self._lock = threading.Lock()
         self._interrupting = False
         self._complained = False
-        self._failure: StoreError | None = None
+        self._unmade: dict[str, StoreError] = {}
         self._remembered: dict[str, Any] = (read_state(folder / STATE_FILE) or {}).get("remembered", {})
 
     @classmethod
@@ -116,7 +116,7 @@ class NodeOutput:
         self._interrupting = True
         if self._lock.acquire(timeout=_INTERRUPT_PATIENCE):
             try:
-                self._mark_interrupted()
+                self._heed_interrupt()
             finally:
                 self._lock.release()
 
@@ -126,10 +126,11 @@ class NodeOutput:
         Raises:
             StoreError: There is no such output, or it cannot be read.
         """
+        output = self._known(file).output
         try:
-            return self._known(file).output.read(cursor, size)
+            return output.read(cursor, size)
         except OSError as error:
-            raise StoreError(f"{file} of {self} cannot be read: {error}") from error
+            raise StoreError(f"{file!r} of {self} cannot be read: {error}") from error
 
     def length(self, file: str) -> int:
         """How many bytes of ``file`` can be read: the cursor of the next one.
@@ -142,9 +143,10 @@ class NodeOutput:
     @property
     def trouble(self) -> StoreError | None:
         """Why output is not stored at present; None while it is."""
-        if self._failure is not None:
-            return self._failure
-        return next((c.trouble for c in list(self._channels.values()) if c.trouble is not None), None)
+        if self.state is not NodeState.LIVE:
+            return StoreError(f"{self} is {self.state.value}: later output is not stored")
+        channels = list(self._channels.values())
+        return next(iter([*self._unmade.values(), *(c.trouble for c in channels if c.trouble)]), None)
 
     async def remember(self, values: dict[str, Any]) -> None:
         """Keep ``values`` (JSON) beside the output, for a later server; failing that is only logged."""
@@ -154,16 +156,35 @@ class NodeOutput:
         return f"node {self.node_id} of {self.dispatch_id}"
 
     def _known(self, file: str) -> Channel:
-        if file not in self._channels:
+        if file in self._channels:
+            return self._channels[file]
+        try:
+            with self._lock:
+                channel = self._channel(file, make=False)
+        except OSError as error:
+            raise StoreError(f"{file!r} of {self} cannot be opened: {error}") from error
+        if channel is None:
             raise StoreError(f"{self} has no output {file!r}; it has {sorted(self._channels)}")
-        return self._channels[file]
-
-    def add(self, name: str, output: RawOutput | TextOutput, row: int | None = None) -> Channel:
-        """Take in an output; for ``open`` and for the first write of one."""
-        channel = Channel(name, output, row, self._index, self._disk, self._min_free)
-        self._channels[name] = channel
-        live.add(output.files)
         return channel
+
+    def _channel(self, name: str, *, make: bool) -> Channel | None:
+        """The output called ``name``, perhaps of an earlier server; the lock is held. Raises OSError."""
+        if name not in self._channels:
+            path = self.folder / "files" / safe_name(name)
+            if not make and not path.exists():
+                return None
+            make_folder(path.parent)
+            self.add(name, RawOutput(path))
+        return self._channels[name]
+
+    def add(self, name: str, output: RawOutput | TextOutput, row: int | None = None) -> None:
+        """Take in an output; only ``open`` and the first use of one do."""
+        self._channels[name] = Channel(name, output, row, self._index, self._disk, self._min_free)
+
+    def show(self) -> None:
+        """Have it served at its committed length."""
+        for channel in self._channels.values():
+            live.add(channel.output.files)
 
     def asset_lengths(self) -> dict[str, tuple[int, int]]:
         """For stdout and stderr, the asset's row in Covalent's database and its file's length (bytes)."""
@@ -175,52 +196,45 @@ class NodeOutput:
 
     def take(self, item: Append | SeamAt) -> int:
         """Store one item of a batch, in the writer's thread; how many bytes were taken."""
-        try:
-            channel = self._channel(item.file)
-        except OSError as error:
-            self._failure = StoreError(f"{item.file!r} of {self} cannot be made: {error}")
-            return 0
         taken = 0
         for piece in pieces(item.data) if isinstance(item, Append) else [b""]:
             with self._lock:
-                if not self._writable():
+                channel = self._writable(item.file)
+                if channel is None:
                     break
                 if isinstance(item, SeamAt):
                     channel.seam(item.seam)
                 elif not channel.store(piece, item):
                     break
                 taken += len(piece)
-        channel.note()
+                channel.note()
         return taken
 
     def flush(self) -> None:
         """The end of a batch, in the writer's thread."""
         with self._lock:
-            self._writable()
+            self._heed_interrupt()
             self._index.flush()
         trouble = self.trouble
         if trouble is not None and not self._complained:
             log.warning("output of %s is not stored: %s", self, trouble)
         self._complained = trouble is not None
 
-    def _channel(self, name: str) -> Channel:
-        if name not in self._channels:
-            make_folder(self.folder / "files")
-            output = RawOutput(self.folder / "files" / safe_name(name))
-            with self._lock:
-                self._failure = None
-                return self.add(name, output)
-        return self._channels[name]
-
-    def _writable(self) -> bool:
-        if self._interrupting:
-            self._mark_interrupted()
+    def _writable(self, name: str) -> Channel | None:
+        """The output to write to, made if it is new; None, and why in ``trouble``, if it cannot be."""
+        self._heed_interrupt()
         if self.state is not NodeState.LIVE:
-            self._failure = StoreError(f"{self} is {self.state.value}: later output is not stored")
-        return self.state is NodeState.LIVE
+            return None
+        try:
+            channel = self._channel(name, make=True)
+        except OSError as error:
+            self._unmade[name] = StoreError(f"{name!r} of {self} cannot be made: {error}")
+            return None
+        self._unmade.pop(name, None)
+        return channel
 
-    def _mark_interrupted(self) -> None:
-        if self.state is not NodeState.LIVE:
+    def _heed_interrupt(self) -> None:
+        if not self._interrupting or self.state is not NodeState.LIVE:
             return
         for channel in self._channels.values():
             channel.interrupted("the server stopped while the job wrote; later output is not here")
@@ -230,8 +244,7 @@ class NodeOutput:
 
     def _finish(self) -> None:
         with self._lock:
-            if self._interrupting:
-                self._mark_interrupted()
+            self._heed_interrupt()
             if self.state is NodeState.LIVE:
                 for channel in self._channels.values():
                     channel.end()
@@ -281,33 +294,6 @@ def _open(dispatch_id: str, node_id: int, max_node_bytes: int, min_free: int) ->
     except (OSError, ValueError) as error:
         raise StoreError(f"the output of node {node_id} of {dispatch_id} cannot be kept: {error}") from error
     rows().point_home(*key, node.asset_lengths())
+    node.show()
     open_nodes[key] = node
     return node
-
-
-async def write(batch: Sequence[tuple[NodeOutput, Append | SeamAt]]) -> list[int]:
-    """Store a batch, in order, as one job of the writer's thread.
-
-    An append of which not everything could be taken stops its file: the later items of that file in the
-    batch are not stored and count 0. Why is in ``NodeOutput.trouble``; nothing is raised for an item.
-    Bytes held back until their character is finished count as taken.
-
-    Returns:
-        For each item the source bytes taken; 0 for a seam.
-    """
-    return await in_writer(_write, list(batch))
-
-
-def _write(batch: list[tuple[NodeOutput, Append | SeamAt]]) -> list[int]:
-    taken: list[int] = []
-    stopped: set[tuple[NodeOutput, str]] = set()
-    for node, item in batch:
-        if (node, item.file) in stopped:
-            taken.append(0)
-            continue
-        taken.append(node.take(item))
-        if isinstance(item, Append) and taken[-1] < len(item.data):
-            stopped.add((node, item.file))
-    for node in {node for node, _ in batch}:
-        node.flush()
-    return taken

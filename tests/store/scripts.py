@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dispatches whose electrons run a test's lines inside the server."""
 
+import json
+
 _DISPATCH = """
 import covalent as ct
 from covalent import executor
@@ -31,8 +33,11 @@ def results(server, dispatch_id, nodes=(0,), wait=True):
     return server.client(_RESULT, dispatch_id=dispatch_id, nodes=list(nodes), wait=wait)
 
 
+def answer_of(server, dispatch_id):
+    """What the dispatch's electron, or each of its electrons, returned."""
+    return server.client("import covalent as ct\nanswer = ct.get_result(d).result", d=dispatch_id)
+
+
 def index_of(folder):
     """The lines of a node's index."""
-    import json
-
     return [json.loads(line) for line in (folder / "joblog" / "index.jsonl").read_bytes().splitlines()]

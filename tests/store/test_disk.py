@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from tests.rigs.covalent_server import CovalentServer, eventually
-from tests.store.scripts import dispatch, index_of, results
+from tests.store.scripts import answer_of, dispatch, index_of, results
 
 MIB = 1 << 20
 
@@ -29,8 +29,6 @@ async def run(output, say):
             await asyncio.sleep(0.02)
     return [refused, str(output.trouble)]
 """
-
-RESULT = "import covalent as ct\nanswer = ct.get_result(dispatch_id).result"
 
 
 @pytest.fixture
@@ -75,7 +73,7 @@ def test_at_its_reserve_the_store_waits_and_goes_on_when_there_is_room(small_dis
     small_disk.completed(dispatch_id)
     assert small_disk.stdout(dispatch_id, 0) == said(lines)
     assert seams(small_disk, dispatch_id) == [("paused", int(pos)), ("resumed", int(pos))]
-    refused, trouble = small_disk.client(RESULT, dispatch_id=dispatch_id)
+    refused, trouble = answer_of(small_disk, dispatch_id)
     assert refused > 1
     assert trouble == "None"
     assert small_disk.log.read_text().count("is not stored") == 1

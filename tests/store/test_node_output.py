@@ -2,12 +2,11 @@
 """The store inside a real server: what ``ct.get_result`` and the files endpoint show, and when."""
 
 import hashlib
-import time
 
 import pytest
 
 from tests.rigs.covalent_server import eventually
-from tests.store.scripts import dispatch, index_of, results
+from tests.store.scripts import answer_of, dispatch, index_of, results
 
 SAY_ABC = """
 async def run(output, say):
@@ -129,9 +128,7 @@ async def run(output, say):
     dispatch_id = dispatch(covalent_server, script, max_node_bytes=100_001)
     covalent_server.completed(dispatch_id)
     line = "0123456789 日本\n".encode()
-    answer = covalent_server.client(
-        "import covalent as ct\nanswer = ct.get_result(dispatch_id).result", dispatch_id=dispatch_id
-    )
+    answer = answer_of(covalent_server, dispatch_id)
     assert answer == [30_000 * len(line), hashlib.sha256(line * 30_000).hexdigest()]
     (node,) = results(covalent_server, dispatch_id)
     text = node["stdout"].encode()
@@ -205,85 +202,6 @@ async def run(output, say):
     }
 
 
-def test_a_node_is_opened_once_and_unknown_ones_are_named(covalent_server):
-    script = """
-async def run(output, say):
-    said = []
-    for node in (output.node_id, 99):
-        try:
-            await NodeOutput.open(output.dispatch_id, node)
-        except Exception as error:
-            said.append(f"{type(error).__name__}: {error}")
-    try:
-        output.read("rank7.stdout", 0, 1)
-    except Exception as error:
-        said.append(str(error))
-    await output.close()
-    said.append(await write([(output, Append("stdout", b"too late", 0, time.time()))]))
-    said.append(str(output.trouble))
-    return said
-"""
-    dispatch_id = dispatch(covalent_server, script)
-    covalent_server.completed(dispatch_id)
-    again, unknown, output, taken, trouble = covalent_server.client(
-        "import covalent as ct\nanswer = ct.get_result(dispatch_id).result", dispatch_id=dispatch_id
-    )
-    assert "is being written already" in again
-    assert f"StoreError: dispatch {dispatch_id} has no node 99" in unknown
-    assert "no output 'rank7.stdout'; it has ['stderr', 'stdout']" in output
-    assert taken == [0]
-    assert "is closed" in trouble
-
-
-def test_job_handle_status_and_state_come_from_the_nodes_own_rows(covalent_server):
-    script = """
-async def run(output, say):
-    node = output.dispatch_id, output.node_id
-    return [await job_handle(*node), await node_status(*node), await node_state(*node), output.node_name]
-"""
-    dispatch_id = dispatch(covalent_server, script)
-    covalent_server.completed(dispatch_id)
-    answer = covalent_server.client(
-        "import covalent as ct\nanswer = ct.get_result(dispatch_id).result", dispatch_id=dispatch_id
-    )
-    assert answer == [None, "RUNNING", "live", "task"]
-
-
-def test_opening_a_thousand_nodes_needs_no_descriptor_between_writes(covalent_server):
-    """Twelve nodes with three outputs each, all growing: none of their files stays open."""
-    script = """
-import os
-async def run(output, say):
-    await say(b"x"); await say(b"x", "rank1.stdout"); await say(b"x", "stderr")
-    links = [f"/proc/self/fd/{n}" for n in os.listdir("/proc/self/fd")]
-    return sum(str(output.folder.parent) in os.readlink(link) for link in links if os.path.islink(link))
-"""
-    dispatch_id = dispatch(covalent_server, script, count=12)
-    covalent_server.completed(dispatch_id)
-    answer = covalent_server.client(
-        "import covalent as ct\nanswer = ct.get_result(dispatch_id).result", dispatch_id=dispatch_id
-    )
-    assert answer == [0] * 12
-
-
-def test_remembered_values_lie_beside_the_output(covalent_server):
-    script = """
-async def run(output, say):
-    await output.remember({"job": "12"})
-    await output.remember({"folder": "/x"})
-    return str(output.folder)
-"""
-    import json
-
-    dispatch_id = dispatch(covalent_server, script)
-    covalent_server.completed(dispatch_id)
-    path = covalent_server.results_dir / dispatch_id / "node_0" / "joblog" / "state.json"
-    state = json.loads(path.read_bytes())
-    assert state["remembered"] == {"job": "12", "folder": "/x"}
-    assert state["state"] == "closed"
-    assert time.time() - path.stat().st_mtime < 600
-
-
 def test_hundreds_of_megabytes_cost_neither_memory_nor_more_time_at_the_end(covalent_server):
     script = """
 import resource, statistics
@@ -305,9 +223,7 @@ async def run(output, say):
 """
     dispatch_id = dispatch(covalent_server, script, min_free=0)
     covalent_server.completed(dispatch_id)
-    grown, first, last, tail, length = covalent_server.client(
-        "import covalent as ct\nanswer = ct.get_result(dispatch_id).result", dispatch_id=dispatch_id
-    )
+    grown, first, last, tail, length = answer_of(covalent_server, dispatch_id)
     assert length > 280e6
     assert grown < 64 << 20
     assert last < 3 * first + 0.01

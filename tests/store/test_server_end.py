@@ -6,7 +6,7 @@ import os
 import pytest
 
 from tests.rigs.covalent_server import eventually
-from tests.store.scripts import dispatch, index_of, results
+from tests.store.scripts import answer_of, dispatch, index_of, results
 
 UNIT = "é€😀 line\n".encode()
 
@@ -44,7 +44,7 @@ def starts_the_text(body):
 def state_of(server, dispatch_id):
     asking = dispatch(server, STATE.format(dispatch_id=dispatch_id))
     server.completed(asking)
-    return server.client("import covalent as ct\nanswer = ct.get_result(d).result", d=asking)
+    return answer_of(server, asking)
 
 
 @pytest.mark.parametrize("end", ["stop", "term", "kill"])
@@ -108,7 +108,7 @@ def test_a_later_server_can_go_on_where_the_killed_one_was(fresh_covalent_server
     whole = UNIT * 100_000
     going_on = dispatch(server, CONTINUING.format(dispatch_id=dispatch_id))
     server.completed(going_on)
-    at, complete, state = server.client("import covalent as ct\nanswer = ct.get_result(d).result", d=going_on)
+    at, complete, state = answer_of(server, going_on)
     assert 0 <= 100_001 - at <= 3
     assert complete
     assert state == "closed"
@@ -128,9 +128,7 @@ async def run(output, say):
 """
     dispatch_id = dispatch(covalent_server, script)
     covalent_server.completed(dispatch_id)
-    took, refused, trouble, length, folder = covalent_server.client(
-        "import covalent as ct\nanswer = ct.get_result(dispatch_id).result", dispatch_id=dispatch_id
-    )
+    took, refused, trouble, length, folder = answer_of(covalent_server, dispatch_id)
     assert took < 0.05
     assert refused == [0]
     assert "is interrupted" in trouble

@@ -191,7 +191,7 @@ async def test_results_deleted_by_the_user_stop_that_node_only(nodes, caplog):
     shutil.rmtree(one.folder.parent)
     assert await write([(one, says(b"b\n")), (one, says(b"x", "new")), (two, says(b"b\n"))]) == [0, 0, 2]
     assert one.trouble is not None
-    with pytest.raises(StoreError, match=r"stdout of node 0 .* cannot be read"):
+    with pytest.raises(StoreError, match=r"'stdout' of node 0 .* cannot be read"):
         one.read("stdout", 0, 10)
     await one.close()
     assert not one.folder.parent.exists()
@@ -209,7 +209,28 @@ async def test_cursors_beyond_four_gigabytes_count_on(nodes):
     with path.open("r+b") as file:
         file.truncate(size)
     again = await NodeOutput.open(one.dispatch_id, one.node_id, min_free=0)
-    assert await write([(again, says(b"", "train.csv")), (again, says(b"end\n", "train.csv"))]) == [0, 4]
+    assert again.length("train.csv") == size
+    assert await write([(again, says(b"end\n", "train.csv"))]) == [4]
     assert again.length("train.csv") == size + 4
     assert again.read("train.csv", size - 1, 10) == b"\0end\n"
     await again.close()
+
+
+async def test_an_output_that_cannot_be_made_hinders_no_other(nodes, caplog):
+    one, _ = nodes
+    (one.folder / "files").write_bytes(b"in the way")
+    assert await write([(one, says(b"x", "train.csv")), (one, says(b"y"))]) == [0, 1]
+    assert "'train.csv' of node 0" in str(one.trouble)
+    assert "is not stored" in caplog.text
+    (one.folder / "files").unlink()
+    assert await write([(one, says(b"x", "train.csv"))]) == [1]
+    assert one.trouble is None
+
+
+async def test_a_closed_node_takes_nothing_and_makes_nothing(nodes):
+    one, _ = nodes
+    await one.close()
+    assert await write([(one, says(b"x", "late.csv")), (one, restart()), (one, says(b"y"))]) == [0, 0, 0]
+    assert "is closed" in str(one.trouble)
+    assert not (one.folder / "files").exists()
+    await one.close()
