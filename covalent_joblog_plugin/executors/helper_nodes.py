@@ -45,7 +45,7 @@ def local_stand_in(
     output: NodeOutput | None,
 ) -> JobLogExecutor | None:
     """An executor that runs this node in a child process, where it is a helper node; else None."""
-    if executor.helper_nodes != "local" or isinstance(executor, LocalJobLogExecutor) or output is None:
+    if executor.helper_nodes != "local" or output is None:
         return None
     try:
         call = bundle.take_apart(function, args, kwargs)

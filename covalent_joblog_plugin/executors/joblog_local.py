@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,9 +112,10 @@ class LocalJobLogExecutor(JobLogExecutor):
         from covalent._shared_files import TaskCancelledError
 
         from covalent_joblog_plugin.payload import child
+        from covalent_joblog_plugin.payload.threads import in_thread
 
         call = self.take_apart(function, args, kwargs)
-        folder = self.__dict__["_folder"] = Path(await asyncio.to_thread(_scratch_folder))
+        folder = self.__dict__["_folder"] = Path(await in_thread(_scratch_folder))
         process = await self._start(call, folder, task_metadata)
         self.__dict__["_process"] = process
         self.session.files_changed()
@@ -132,6 +134,7 @@ class LocalJobLogExecutor(JobLogExecutor):
 
     async def _start(self, call: Call, folder: Path, task_metadata: dict[str, Any]) -> Child:
         from covalent_joblog_plugin.payload import bundle, child
+        from covalent_joblog_plugin.payload.threads import in_thread
 
         workdir = self._workdir()
 
@@ -142,7 +145,7 @@ class LocalJobLogExecutor(JobLogExecutor):
             )
 
         try:
-            packed = await asyncio.to_thread(prepare)
+            packed = await in_thread(prepare)
         except OSError as error:
             raise JobFailed(
                 f"workdir {workdir} cannot be made: {error}; give the executor another workdir"
@@ -182,6 +185,8 @@ class LocalJobLogExecutor(JobLogExecutor):
 
     async def after_final_read(self) -> None:
         """Remove the captured files, whose text is stored, and say who may still write to them."""
+        from covalent_joblog_plugin.payload.threads import in_thread
+
         process: Child | None = self.__dict__.pop("_process", None)
         if process is not None and await process.group_alive():
             await self.session.seam(
@@ -193,7 +198,7 @@ class LocalJobLogExecutor(JobLogExecutor):
             )
         folder = self.__dict__.pop("_folder", None)
         if folder is not None:
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            await in_thread(partial(shutil.rmtree, folder, ignore_errors=True))
 
     def _workdir(self) -> Path:
         return Path(self.workdir).expanduser().absolute()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from covalent_joblog_plugin.model.capabilities import Capabilities
@@ -253,16 +254,18 @@ class SlurmJobLogExecutor(JobLogExecutor):
 
     async def _spec(self, call: Call, metadata: dict[str, Any]) -> JobSpec:
         from covalent_joblog_plugin.payload import bundle
+        from covalent_joblog_plugin.payload.threads import in_thread
 
         from .slurm_cluster import job_spec
 
         names = {"dispatch_id": metadata["dispatch_id"], "node_id": metadata["node_id"]}
-        packed = await asyncio.to_thread(bundle.pack, call, **names)
+        packed = await in_thread(partial(bundle.pack, call, **names))
         files = {"bundle": packed, "runner.py": bundle.runner_source()}
         return job_spec(self, call.name, call.python_version, files, metadata)
 
     async def _result(self, cluster: SlurmCluster, job: Job, end: JobEnd) -> Any:
         from covalent_joblog_plugin.payload import bundle
+        from covalent_joblog_plugin.payload.threads import in_thread
 
         verdict = await self._verdict(cluster, job, end)
         good = verdict is not None and verdict.kind == "ok" and end.recorded and not end.status
@@ -271,7 +274,7 @@ class SlurmJobLogExecutor(JobLogExecutor):
         archive = await cluster.fetch(f"{job.execution_folder(end.execution)}/result")
         if archive is None:
             raise await self._failure(cluster, job, end, None)
-        result = await asyncio.to_thread(bundle.load_result, archive, verdict)
+        result = await in_thread(bundle.load_result, archive, verdict)
         self.__dict__["_succeeded"] = True
         return result
 

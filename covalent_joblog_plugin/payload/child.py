@@ -17,7 +17,6 @@ import subprocess
 import sys
 import threading
 import weakref
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from covalent_joblog_plugin.model.errors import JobFailed
 from . import bundle as bundles
 from . import verdict as verdicts
 from .processes import Session
+from .threads import in_thread, pool
 from .wording import error_text
 
 if TYPE_CHECKING:
@@ -37,16 +37,6 @@ TAIL_BYTES = 16 * 1024
 """Bytes of stderr from which an error text takes its last lines."""
 UNKNOWN_STATUS = 255
 """Where somebody else reaped the child."""
-
-
-@functools.cache
-def _pool() -> ThreadPoolExecutor:
-    """Threads of our own: those of the event loop may all be held by synchronous executors."""
-    return ThreadPoolExecutor(4, thread_name_prefix="joblog-payload")
-
-
-async def _in_thread(work: Callable[..., Any], *args: Any) -> Any:
-    return await asyncio.get_running_loop().run_in_executor(_pool(), work, *args)
 
 
 class Child:
@@ -82,11 +72,11 @@ class Child:
         Returns:
             Whether all are gone.
         """
-        return bool(await _in_thread(self.session.end, grace))
+        return await in_thread(self.session.end, grace)
 
     async def group_alive(self) -> bool:
         """Whether any process of the session still runs, the call's own or one it left behind."""
-        return bool(await _in_thread(self.session.alive))
+        return await in_thread(self.session.alive)
 
     def _live(self, spawn: Callable[[], subprocess.Popen[bytes]]) -> None:
         """The life of the child, in its thread."""
@@ -198,7 +188,7 @@ def _spawn(
 def _end_unwanted(started: asyncio.Future[Session]) -> None:
     """Nobody waits for this child any more."""
     if started.exception() is None:
-        _pool().submit(started.result().end, 0.0)
+        pool().submit(started.result().end, 0.0)
 
 
 def _prepare(folder: Path, bundle: bytes) -> None:
@@ -244,7 +234,7 @@ async def terminate(handle: dict[str, Any], grace: float) -> bool:
     Returns:
         Whether all its processes are gone.
     """
-    return bool(await _in_thread(Session.from_handle(handle).end, grace))
+    return await in_thread(Session.from_handle(handle).end, grace)
 
 
 async def result(folder: Path, exit_status: int, stderr: Path | None = None) -> TransportableObject:
@@ -260,7 +250,7 @@ async def result(folder: Path, exit_status: int, stderr: Path | None = None) -> 
         JobFailed: The call gave no result; the text says all that is known.
         PayloadError: Result or verdict are damaged.
     """
-    return await _in_thread(_result, folder, exit_status, stderr or folder / "stderr")
+    return await in_thread(_result, folder, exit_status, stderr or folder / "stderr")
 
 
 def _result(folder: Path, exit_status: int, stderr: Path) -> TransportableObject:
