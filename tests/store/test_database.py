@@ -66,6 +66,7 @@ def test_fifty_nodes_lose_nothing_while_the_database_is_locked_now_and_then(
     dispatch_id = dispatch(covalent_server, SAYING, count=NODES)
     covalent_server.completed(dispatch_id, timeout=240)
     assert locked_now_and_then.poll() is None
+    locked_now_and_then.kill()
     answers = covalent_server.client(ALL, dispatch_id=dispatch_id)
     assert len(answers) == NODES
     for node, text, _ in answers:
