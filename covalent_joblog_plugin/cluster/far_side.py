@@ -43,7 +43,7 @@ COMMAND = (
 NOISE_LIMIT = 1 << 20
 
 
-READER = ("remote_frames", "remote_reader")
+READER = ("remote_frames", "remote_watch", "remote_reader")
 COMMANDS = ("remote_frames", "remote_call", "remote_submit", "remote_remove", "remote_commands")
 """Our programs: the files they are made of."""
 

@@ -70,7 +70,10 @@ dir=$1
 n=${SLURM_RESTART_COUNT:-0}
 box=$dir/x$(printf %03d "$n")
 # Slurm sends SIGTERM to every process of the job; this shell outlives it, to say how the others ended.
-trap : TERM
+# SIGUSR1 and SIGUSR2 come to this shell alone (sbatch --signal=B:…); the function gets them.
+function=
+trap 'signalled=1 cancelled=1' TERM
+for name in USR1 USR2; do trap "signalled=1; [ -z \"\$function\" ] || kill -$name \$function" "$name"; done
 record() { ( umask 077; cat >"$box/$1.tmp" ) && mv -f "$box/$1.tmp" "$box/$1"; }
 finish() { printf '%s\n' "rc=$1" "time=$(date +%s)" end | record exit; exit "$1"; }
 mkdir -p -m 700 "$box"
@@ -134,10 +137,20 @@ def _python(spec: ScriptSpec) -> str:
     return f"wanted={shlex.quote(spec.python_version)} found={_FIND_PYTHON}"
 
 
+# In the background, because a shell that waits in the foreground handles no signal; what runs there would
+# ignore SIGINT. A wait that a signal interrupted is begun again.
+_RUN = r"""
+[ -z "$cancelled" ] || finish 143
+( trap - INT QUIT; exec COMMAND ) &
+function=$!
+while :; do signalled=; wait "$function"; rc=$?; [ -n "$signalled" ] || break; done
+function="""
+
+
 def _step(spec: ScriptSpec) -> str:
-    run = '"${python[@]}" -u "$dir/runner.py" "$dir/bundle"'
     if not spec.use_srun:
-        return f'{run} "$box" >>"$box/stdout" 2>>"$box/stderr"\nrc=$?'
+        run = '"${python[@]}" -u "$dir/runner.py" "$dir/bundle" "$box"'
+        return _RUN.replace("COMMAND", f'{run} >>"$box/stdout" 2>>"$box/stderr"')
     # Each rank opens its own files: what goes through srun is held back until the end of a line.
     rank = (
         "box=$1 dir=$2; shift 2; umask=$(umask); umask 077; r=$SLURM_PROCID\n"
@@ -148,4 +161,4 @@ def _step(spec: ScriptSpec) -> str:
     )
     options = shlex.join(srun_argv(dict(spec.srun_options)))
     step = f"srun --unbuffered --kill-on-bad-exit=1 {options} bash -c {shlex.quote(rank)}"
-    return f'{step} rank "$box" "$dir" "${{python[@]}}"\nrc=$?'
+    return _RUN.replace("COMMAND", f'{step} rank "$box" "$dir" "${{python[@]}}"')

@@ -190,6 +190,11 @@ class ReaderChannel:
         except TransportError as error:
             await self._channel.close()
             self._finish(error)
+        except (ValueError, LookupError, TypeError) as error:
+            await self._channel.close()
+            self._finish(
+                TransportError(f"the reader's answer makes no sense ({error!r}); it is started again")
+            )
 
     def _answered(self, header: dict[str, Any], raw: bytes) -> None:
         if "bye" in header:

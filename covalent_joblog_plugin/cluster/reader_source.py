@@ -49,8 +49,9 @@ class ReaderSource:
         self._mode = mode
         self._exec = ReaderExec(shell, interval)
         self._channel: ReaderChannel | None = None
-        self._opening = asyncio.Lock()
+        self._opening: asyncio.Task[None] | None = None
         self._kills: list[float] = []
+        self._last_death: ReaderEndedError | None = None
         self._slots = FIRST_FREE_SLOT
         self._free_slots: list[int] = []
 
@@ -110,26 +111,36 @@ class ReaderSource:
     async def close(self) -> None:
         """See ``DeltaSource``; the shell is its maker's to close."""
         await self._exec.close()
-        async with self._opening:
-            if self._channel is not None:
-                await self._channel.close()
-                self._channel = None
+        if self._opening is not None:
+            await asyncio.wait([self._opening])
+            self._opening.exception()
+        if self._channel is not None:
+            await self._channel.close()
+            self._channel = None
 
     async def _open(self) -> ReaderChannel:
-        async with self._opening:
-            if self._channel is None or self._channel.ended:
-                if self._channel is not None:
-                    await self._channel.close()
-                self._channel = None
-                self._channel = await ReaderChannel.open(self._shell)
-            return self._channel
+        # Questions are given up all the time: the channel is opened by a task of its own, for whoever asks
+        # next. A channel given up half open would keep its place on the connection.
+        while self._channel is None or self._channel.ended:
+            if self._opening is None:
+                self._opening = asyncio.create_task(self._reopen(), name="joblog open reader")
+            opening = self._opening
+            await asyncio.wait([opening])
+            if self._opening is opening:
+                self._opening = None
+            opening.result()
+        return self._channel
+
+    async def _reopen(self) -> None:
+        if self._channel is not None:
+            await self._channel.close()
+        self._channel = await ReaderChannel.open(self._shell)
 
     def _killed(self, error: ReaderEndedError) -> None:
-        now = time.monotonic()
-        # One death ends all conversations; it is counted once.
-        if self._kills and now - self._kills[-1] < 1.0 and self._channel is not None and self._channel.ended:
-            return
-        self._kills.append(now)
+        if error is self._last_death:
+            return  # one death ends all conversations
+        self._last_death = error
+        self._kills.append(time.monotonic())
         log.info("the reader on the login node was ended: %s", error)
         if self._mode == "channel" and len(self._kills) >= KILLS:
             self._kills.clear()

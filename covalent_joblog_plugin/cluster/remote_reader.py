@@ -34,12 +34,10 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 if TYPE_CHECKING:
     from .remote_frames import answer
+    from .remote_watch import Budget, File, Seen, Slot
 
 FAIR = 64 * 1024
 HEAD = 64
-LOOKS_PER_SECOND = 100.0
-CPU_SHARE = 0.01
-CPU_BURST = 0.5
 IDLE_EXIT = 600.0
 CPU_LIFE = 300.0
 LIST_AGAIN = 30.0
@@ -47,85 +45,15 @@ FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 Entry = Dict[str, Any]
 Parts = Tuple[bytes, bytes, bytes]
-Seen = Tuple[int, int, int, int]
-
-
-class File:
-    """A file of one slot, and what is known of it."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path.encode("utf-8", "surrogateescape")
-        self.pos = 0
-        self.limit = None  # type: Optional[int]
-        self.pace = None  # type: Optional[float]
-        self.seen = None  # type: Optional[Seen]
-        self.complaint = None  # type: Optional[str]
-        self.news = time.monotonic()
-        self.looked = 0.0
-        self.due = 0.0
-
-    def interval(self, now: float) -> float:
-        """Seconds between two looks."""
-        idle = now - self.news
-        pace = 0.2 if idle < 5 else 1.0 if idle < 60 else min(30.0, max(2.0, idle / 30))
-        return pace if self.pace is None else min(pace, self.pace)
-
-
-class Slot:
-    """One conversation: its files and the request that waits."""
-
-    def __init__(self) -> None:
-        self.files = {}  # type: Dict[int, File]
-        self.seq = None  # type: Optional[int]
-        self.poll = False
-        self.deadline = 0.0
-        self.max = 0
-
-    def ask(self, message: Dict[str, Any], now: float) -> None:
-        """Take in a request; it takes the place of one that waits."""
-        for number in message.get("drop", ()):
-            self.files.pop(number, None)
-        for change in message.get("set", ()):
-            number, pos, limit, pace = change[:4]
-            if len(change) > 4:
-                self.files[number] = File(change[4])
-            one = self.files[number]
-            one.pos, one.limit, one.pace = pos, limit, pace
-            one.due = min(one.due, one.looked + one.interval(now))
-        for one in self.files.values():
-            if one.seen is not None and one.seen[2] > one.pos:
-                one.due = 0.0
-        self.seq, self.max = message["seq"], message["max"]
-        self.poll = not message["wait"]
-        self.deadline = now + message["wait"]
-
-
-class Budget:
-    """What looking may cost: two buckets that fill with time."""
-
-    def __init__(self) -> None:
-        self.filled = time.monotonic()
-        self.looks = LOOKS_PER_SECOND
-        self.cpu = CPU_BURST
-
-    def fill(self, now: float) -> None:
-        """Time has passed."""
-        passed, self.filled = now - self.filled, now
-        self.looks = min(LOOKS_PER_SECOND, self.looks + passed * LOOKS_PER_SECOND)
-        self.cpu = min(CPU_BURST, self.cpu + passed * CPU_SHARE)
-
-    def wait(self) -> float:
-        """Seconds until another look is allowed."""
-        return max(0.0, (1 - self.looks) / LOOKS_PER_SECOND, -self.cpu / CPU_SHARE)
 
 
 class Reader:
     """Serves the slots."""
 
     def __init__(self) -> None:
-        self.slots = {}  # type: Dict[int, Slot]
+        self.slots: Dict[int, Slot] = {}
         self.budget = Budget()
-        self.listed = {}  # type: Dict[bytes, float]
+        self.listed: Dict[bytes, float] = {}
         self.asked = time.monotonic()
 
     def request(self, line: bytes) -> None:
@@ -140,7 +68,8 @@ class Reader:
         now = time.monotonic()
         self.budget.fill(now)
         pause = IDLE_EXIT
-        for number, slot in self.slots.items():
+        # Who looked last comes last: where looks are few, each slot gets its share.
+        for number, slot in sorted(self.slots.items(), key=lambda item: item[1].looked):
             if slot.seq is None:
                 continue
             files, raw = self.look_at_due(slot, now)
@@ -157,14 +86,15 @@ class Reader:
         """Look at the files whose time has come; entries and raw bytes of those with news."""
         due = [(one.looked, number) for number, one in slot.files.items() if slot.poll or one.due <= now]
         due.sort()
-        files = []  # type: List[Entry]
-        raw = []  # type: List[Optional[Parts]]
-        room, last = slot.max, None  # type: int, Optional[File]
+        files: List[Entry] = []
+        raw: List[Optional[Parts]] = []
+        room, last = slot.max, None
         began = time.process_time()
         for _, number in due:
             if room <= 0 or not (slot.poll or self.budget.wait() <= 0):
                 break
             one = slot.files[number]
+            slot.looked = time.monotonic()
             entry, parts = self.look(one, min(FAIR, room), now, slot.poll)
             if entry is None:
                 continue
@@ -196,7 +126,7 @@ class Reader:
         self, one: File, room: int, now: float, everything: bool
     ) -> Tuple[Optional[Entry], Optional[Parts]]:
         """One look at a file: its entry and raw parts; (None, None) when there is nothing to tell."""
-        self.budget.looks -= 1
+        self.budget.spend()
         one.looked = now
         try:
             found = self.read(one, room if one.limit is None else min(room, one.limit))
@@ -235,7 +165,7 @@ class Reader:
             hole = hole_at_head(fd, status) if data or status.st_size > one.pos else 0
         finally:
             os.close(fd)
-        entry = {"ino": status.st_ino, "dev": status.st_dev, "size": status.st_size}  # type: Entry
+        entry: Entry = {"ino": status.st_ino, "dev": status.st_dev, "size": status.st_size}
         entry["mtime"], entry["hole"] = status.st_mtime, hole
         entry["parts"] = [len(head), len(before), len(data)]
         mtime = int(status.st_mtime * 1e6)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from covalent_joblog_plugin.model.errors import JobLogError, TransportError
@@ -20,12 +19,11 @@ from .reader_source import MARKERS
 from .slurm_states import (
     ACCOUNTING_FIELDS,
     FIELDS,
-    Meaning,
-    meaning,
     parse_accounting,
     parse_record,
     parse_rows,
 )
+from .tracked_job import HURRY, TrackedJob
 
 if TYPE_CHECKING:
     from .reader_source import ReaderSource
@@ -39,33 +37,7 @@ MARKER_WAIT = 30.0
 MARKER_BYTES = 1 << 20
 GATHER = 0.1
 """Seconds in which questions about states are gathered into one."""
-HURRY = 0.5
-"""Seconds to the second question about a job that begins or ends; they double from there."""
-ENDING_PACE = 3.0
-"""Longest time between two questions about a job that ends."""
 IDS_AT_ONCE = 500
-
-
-@dataclass(slots=True, eq=False)
-class _Tracked:
-    job: Job
-    end: asyncio.Future[JobEnd]
-    due: float
-    pace: float = HURRY
-    execution: int = 0
-    answered: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @property
-    def ending(self) -> bool:
-        """Whether it is about to end or to leave the queue."""
-        completing = self.job.row is not None and self.job.row.state == "COMPLETING"
-        return self.job.leaving or completing or self.job.execution in self.job.exits
-
-    def next_pace(self, interval: float) -> float:
-        """Seconds to the next question, after one that settled nothing."""
-        if self.ending:
-            return min(interval, ENDING_PACE, self.pace * 2)
-        return interval if self.job.started else min(interval, self.pace * 2)
 
 
 class JobTracker:
@@ -81,7 +53,7 @@ class JobTracker:
         self._reader = reader
         self._commands = commands
         self._interval = state_interval
-        self._jobs: dict[Job, _Tracked] = {}
+        self._jobs: dict[Job, TrackedJob] = {}
         self._markers_changed = asyncio.Event()
         self._states_wanted = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -94,7 +66,7 @@ class JobTracker:
         if job in self._jobs:
             return
         end = asyncio.get_running_loop().create_future()
-        self._jobs[job] = _Tracked(job, end, time.monotonic() + HURRY)
+        self._jobs[job] = TrackedJob(job, end, time.monotonic() + HURRY)
         self._changed()
         if not self._tasks:
             self._tasks = [
@@ -145,7 +117,11 @@ class JobTracker:
                 tracked.end.set_exception(TransportError(f"job {tracked.job.name} is not followed any more"))
                 tracked.end.exception()
 
-    def _soon(self, tracked: _Tracked) -> None:
+    def _complain(self, what: str, error: Exception) -> None:
+        expected = isinstance(error, JobLogError)
+        log.log(logging.WARNING if expected else logging.ERROR, "%s: %s", what, error, exc_info=not expected)
+
+    def _soon(self, tracked: TrackedJob) -> None:
         tracked.due, tracked.pace = time.monotonic(), HURRY
         self._states_wanted.set()
 
@@ -153,7 +129,7 @@ class JobTracker:
         self._markers_changed.set()
         self._states_wanted.set()
 
-    def _judge(self, tracked: _Tracked) -> None:
+    def _judge(self, tracked: TrackedJob) -> None:
         if not tracked.end.done() and (end := tracked.job.end(time.monotonic())) is not None:
             tracked.end.set_result(end)
             self._markers_changed.set()
@@ -171,13 +147,14 @@ class JobTracker:
             try:
                 await self._read_markers(owners, pace)
                 failures = 0
-            except JobLogError as error:
-                log.debug("marker files cannot be read: %s", error)
+            except Exception as error:  # noqa: BLE001 - without this loop jobs would be waited for for ever
+                if not failures:
+                    self._complain("jobs run on, but their marker files cannot be read", error)
                 await asyncio.sleep(back_off(failures))
                 failures += 1
 
-    def _wanted_markers(self) -> tuple[dict[str, _Tracked], dict[str, float]]:
-        owners: dict[str, _Tracked] = {}
+    def _wanted_markers(self) -> tuple[dict[str, TrackedJob], dict[str, float]]:
+        owners: dict[str, TrackedJob] = {}
         pace: dict[str, float] = {}
         for tracked in self._jobs.values():
             if tracked.end.done():
@@ -188,7 +165,7 @@ class JobTracker:
                     pace[path] = limit
         return owners, pace
 
-    async def _read_markers(self, owners: dict[str, _Tracked], pace: dict[str, float]) -> None:
+    async def _read_markers(self, owners: dict[str, TrackedJob], pace: dict[str, float]) -> None:
         requests = [ReadRequest(path, 0) for path in owners]
         reading = asyncio.ensure_future(self._reader.ask(MARKERS, requests, MARKER_WAIT, MARKER_BYTES, pace))
         changed = asyncio.ensure_future(self._markers_changed.wait())
@@ -226,14 +203,14 @@ class JobTracker:
             try:
                 await self._query()
                 failures, self.trouble = 0, ""
-            except JobLogError as error:
+            except Exception as error:  # noqa: BLE001 - the same
                 if not failures:
                     self.trouble = f"Slurm is not answering since {time.strftime('%H:%M:%S')}: {error}"
-                    log.warning("%s; jobs run on", self.trouble)
+                    self._complain("jobs run on, but Slurm is not answering", error)
                 await asyncio.sleep(back_off(failures))
                 failures += 1
 
-    def _asking(self) -> list[_Tracked]:
+    def _asking(self) -> list[TrackedJob]:
         return [
             t for t in self._jobs.values() if t.job.job_id is not None and (t.job.leaving or not t.end.done())
         ]
@@ -274,10 +251,9 @@ class JobTracker:
             if (row := rows.get(job.job_id or 0)) is not None:
                 job.saw_accounting(row, asked)
 
-    def _answered(self, tracked: _Tracked) -> None:
+    def _answered(self, tracked: TrackedJob) -> None:
         job = tracked.job
-        if job.row is not None and meaning(job.row.state) is Meaning.UNKNOWN:
-            log.warning("job %s: state %r is not known here; taken as running", job.job_id, job.row.state)
+        tracked.warn_once()
         tracked.pace = tracked.next_pace(self._interval)
         if not tracked.end.done() and job.gone:
             tracked.pace = HURRY

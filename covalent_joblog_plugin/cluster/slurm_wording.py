@@ -25,6 +25,10 @@ _STATES = {
     "not on a file system that the nodes and the login node share",
 }
 _LAUNCH = "Slurm could not start it on its node; the node's slurmd log says why, an administrator can read it"
+_UNSEEN = (
+    "it left nothing in its folder: workdir is not visible from its node, or private to each node; "
+    "use a folder on a file system that the nodes and the login node share"
+)
 _QUOTA = re.compile("disk quota exceeded|no space left on device", re.IGNORECASE)
 
 
@@ -40,7 +44,7 @@ def headline(job: Job, end: JobEnd) -> str:
     return f"Slurm job {job.job_id} ({job.name}) {end.state}: {', '.join(parts) or 'no exit code'}"
 
 
-def cure(end: JobEnd, log: str) -> str:
+def cure(end: JobEnd, log: str, *, started: bool) -> str:
     """What the state means and what to do; empty where the headline says it all."""
     if _QUOTA.search(log):
         return "there is no room in workdir: free some, or use another workdir"
@@ -48,6 +52,8 @@ def cure(end: JobEnd, log: str) -> str:
         return _LAUNCH
     if end.reason == "JobLaunchFailure":
         return "its batch script was killed, often by the kernel's out-of-memory killer; raise `mem`"
+    if not started and end.host and end.state in {"COMPLETED", "FAILED"}:
+        return f"{_UNSEEN}; Slurm ran it on {end.host}"
     return _STATES.get(end.state, "")
 
 
@@ -62,7 +68,7 @@ def failure(job: Job, end: JobEnd, own: str, log: bytes, login: str) -> str:
         login: How to reach the login node, such as ``ssh cluster``.
     """
     text = log.decode("utf-8", "replace")
-    lines = [own, headline(job, end), cure(end, text)]
+    lines = [own, headline(job, end), cure(end, text, started=bool(job.started))]
     if last := [line for line in text.rstrip().split("\n") if line.strip()][-LOG_LINES:]:
         lines += ["slurm.log ended with:", *last]
     look = f"ls -l {shlex.quote(job.path)}"

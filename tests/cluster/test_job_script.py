@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from covalent_joblog_plugin.cluster.job_script import ScriptSpec, job_script
 from covalent_joblog_plugin.cluster.slurm_states import ExitStatus
 from tests.cluster.slurm_jobs import submitted
+from tests.rigs.daemons import until
 
 pytestmark = pytest.mark.slurm
 
@@ -181,3 +182,35 @@ async def test_a_folder_the_node_cannot_see_is_told_in_slurms_log(slurm_rig, clu
     with pytest.raises(RuntimeError, match="exited 73"):
         await asyncio.to_thread(slurm_rig.slurm, *argv)
     assert "must be on a file system the nodes share" in (tmp_path / "log").read_text()
+
+
+async def test_signals_meant_for_the_function_reach_it_and_its_own_end_is_told(slurm_rig, cluster, tmp_path):
+    code = """
+import os, signal, sys, time
+got = []
+for number in (signal.SIGUSR1, signal.SIGUSR2):
+    signal.signal(number, lambda n, _: print("got", n))
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+print("ready", signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+while True: time.sleep(0.02)
+"""
+    job = await submitted(cluster, code, tmp_path)
+    out = Path(job.path) / "x000" / "stdout"
+    for n, name in enumerate(("USR1", "USR2", "USR1", "USR2")):
+        await asyncio.to_thread(until, lambda n=n: len(out.read_text().splitlines()) > n, "it answers")
+        await asyncio.to_thread(slurm_rig.slurm, "scancel", "--batch", f"--signal={name}", str(job.job_id))
+    await asyncio.to_thread(until, lambda: len(out.read_text().splitlines()) == 5, "all arrived")
+    assert out.read_text() == "ready True\ngot 10\ngot 12\ngot 10\ngot 12\n"
+    await cluster.cancel(job.handle())
+    end = await asyncio.wait_for(cluster.ended(job), 30)
+    assert (end.state, end.status) == ("CANCELLED", ExitStatus(code=7))
+
+
+async def test_a_job_cancelled_while_it_sets_up_does_not_begin_the_function(cluster, tmp_path):
+    job = await submitted(cluster, "print('ran')", tmp_path, setup_commands=("echo up", "sleep 20"))
+    log = Path(job.path) / "slurm.log"
+    await asyncio.to_thread(until, lambda: "up" in log.read_text(), "it sets up")
+    await cluster.cancel(job.handle())
+    end = await asyncio.wait_for(cluster.ended(job), 30)
+    assert end.state == "CANCELLED"
+    assert (Path(job.path) / "x000" / "stdout").read_text() == ""

@@ -162,3 +162,17 @@ def kill_readers(rig) -> None:
     assert found
     for pid in found:
         os.kill(pid, 9)
+
+
+async def test_questions_given_up_while_the_reader_starts_start_it_once(slurm_rig, shell, tmp_path):
+    source = ReaderSource(shell, "channel")
+    path = tmp_path / "file"
+    path.write_bytes(b"x")
+    for n in range(25):
+        asking = asyncio.create_task(source.read_deltas([ReadRequest(str(path), 0)], 20, MIB))
+        await asyncio.sleep(0.002 * n)
+        asking.cancel()
+        await asyncio.wait([asking])
+    assert (await source.read_deltas([ReadRequest(str(path), 0)], 20, MIB))[0].data == b"x"
+    assert len(slurm_rig.find_command(READER)) == 1
+    await source.close()

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is watched, and how often it may be looked at. Part of a program; see ``remote_frames``."""
+
+import time
+from typing import Any, Dict, Optional, Tuple
+
+LOOKS_PER_SECOND = 100.0
+CPU_SHARE = 0.01
+CPU_BURST = 0.5
+
+Seen = Tuple[int, int, int, int]
+"""Inode, device, size, mtime."""
+
+
+class File:
+    """A file of one slot, and what is known of it."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path.encode("utf-8", "surrogateescape")
+        self.pos = 0
+        self.limit: Optional[int] = None
+        self.pace: Optional[float] = None
+        self.seen: Optional[Seen] = None
+        self.complaint: Optional[str] = None
+        self.news = time.monotonic()
+        self.looked = 0.0
+        self.due = 0.0
+
+    def interval(self, now: float) -> float:
+        """Seconds between two looks."""
+        idle = now - self.news
+        pace = 0.2 if idle < 5 else 1.0 if idle < 60 else min(30.0, max(2.0, idle / 30))
+        return pace if self.pace is None else min(pace, self.pace)
+
+
+class Slot:
+    """One conversation: its files and the request that waits."""
+
+    def __init__(self) -> None:
+        self.files: Dict[int, File] = {}
+        self.seq: Optional[int] = None
+        self.poll = False
+        self.deadline = 0.0
+        self.max = 0
+        self.looked = 0.0
+
+    def ask(self, message: Dict[str, Any], now: float) -> None:
+        """Take in a request; it takes the place of one that waits."""
+        for number in message.get("drop", ()):
+            self.files.pop(number, None)
+        for change in message.get("set", ()):
+            number, pos, limit, pace = change[:4]
+            if len(change) > 4:
+                self.files[number] = File(change[4])
+            one = self.files[number]
+            one.pos, one.limit, one.pace = pos, limit, pace
+            one.due = min(one.due, one.looked + one.interval(now))
+        for one in self.files.values():
+            if one.seen is not None and one.seen[2] > one.pos:
+                one.due = 0.0
+        self.seq, self.max = message["seq"], message["max"]
+        self.poll = not message["wait"]
+        self.deadline = now + message["wait"]
+
+
+class Budget:
+    """What looking may cost: two buckets that fill with time."""
+
+    def __init__(self) -> None:
+        self.filled = time.monotonic()
+        self.looks = LOOKS_PER_SECOND
+        self.cpu = CPU_BURST
+
+    def fill(self, now: float) -> None:
+        """Time has passed."""
+        passed, self.filled = now - self.filled, now
+        self.looks = min(LOOKS_PER_SECOND, self.looks + passed * LOOKS_PER_SECOND)
+        self.cpu = min(CPU_BURST, self.cpu + passed * CPU_SHARE)
+
+    def spend(self) -> None:
+        """Somebody looked at a file; polls may run into debt, but not far."""
+        self.looks = max(self.looks - 1, -LOOKS_PER_SECOND)
+
+    def wait(self) -> float:
+        """Seconds until another look is allowed."""
+        return max(0.0, (1 - self.looks) / LOOKS_PER_SECOND, -self.cpu / CPU_SHARE)
