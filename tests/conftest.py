@@ -12,10 +12,15 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.rigs.covalent_server import CovalentServer
 from tests.rigs.slurm import slurm_rig  # noqa: F401 - a fixture
+
+# What an example takes says more of the machine than of the code.
+hypothesis.settings.register_profile("no deadline", deadline=None)
+hypothesis.settings.load_profile("no deadline")
 
 _ROOT = Path(tempfile.mkdtemp(prefix="joblog-tests-"))
 _SERVER = CovalentServer(_ROOT / "server")

@@ -105,10 +105,14 @@ class Channel:
 
     def _break_off(self) -> None:
         self.output.break_off()
+        held = self.output.end > self.output.length
         try:
             self.output.flush()
         except (OSError, StoreError) as error:
             self._pause(error)  # the bytes wait and go before the next piece
+        else:
+            if held:
+                self._resume(self.output.end)
 
     def note(self) -> None:
         """Tell of what has grown: the files' readers, and the asset's row, at once when it was 0."""

@@ -76,7 +76,7 @@ class TextOutput:
     __slots__ = ("_asset", "_carry", "_folder", "_full", "_limit", "_name", "_rest", "_rest_start")
 
     def __init__(self, name: str, asset: Path, folder: Path, limit: int) -> None:
-        """Open or make it, and bring into order what a killed server left; raises OSError."""
+        """Open or make it, and cut off the half character a killed server left; raises OSError."""
         self._name = name
         self._folder = folder
         self._limit = limit
@@ -84,6 +84,7 @@ class TextOutput:
         self._asset = GrowingFile.create(asset)
         tail = self._asset.read(max(0, self._asset.length - UNFINISHED_BYTES), UNFINISHED_BYTES)
         self._asset.length -= unfinished(tail)
+        self._asset.cut_back()
         self._rest: GrowingFile | None = None
         self._rest_start = 0
         self._full = False
@@ -105,6 +106,7 @@ class TextOutput:
             self._asset.append(text[:fits])
         if not self._full:
             self._rest.length = self._asset.length - start
+            self._rest.cut_back()
 
     @property
     def length(self) -> int:

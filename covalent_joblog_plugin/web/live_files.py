@@ -3,7 +3,8 @@
 
 Covalent's own file server takes the size from ``stat``, which sees a write while it is under way, and then
 sends what the file has become meanwhile. Here the length is that of the whole pieces stored when the request
-came, and the body is exactly that long. Files that do not grow, and everything else, are Covalent's.
+came, and the body is exactly that long. Files that do not grow, and everything else, are Covalent's; only
+names that lead out of the results folder do not reach it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _RANGE = re.compile(r"bytes=(\d*)-(\d*)", re.ASCII)
 
 
 class LiveFiles:
-    """ASGI middleware that answers GET and HEAD for growing files.
+    """ASGI middleware that answers GET and HEAD for growing files, and refuses names that lead outside.
 
     Only files the store has opened are served, found by their real path: no name in a request can lead
     anywhere else.
@@ -46,21 +47,24 @@ class LiveFiles:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or leave it to the application."""
-        if (
-            scope["type"] == "http"
-            and scope["method"] in ("GET", "HEAD")
-            and scope["path"].startswith(_PREFIX)
-        ):
-            path = _below(self._root, scope["path"][len(_PREFIX) :])
-            length = live.length(path)
-            if length is None and path.startswith(self._root + os.sep) and path.endswith(live.ASSETS):
-                length = await anyio.to_thread.run_sync(_torn_length, path)
-            if length is not None and await self._serve(path, length, scope, send):
+        if scope["type"] == "http" and scope["path"].startswith(_PREFIX):
+            name = scope["path"][len(_PREFIX) :]
+            if not await anyio.to_thread.run_sync(_is_below, self._root, name):
+                await _send_not_found(send)
+                return
+            if scope["method"] in ("GET", "HEAD") and await self._serve(
+                _below(self._root, name), scope, send
+            ):
                 return
         await self._app(scope, receive, send)
 
-    async def _serve(self, path: str, length: int, scope: Scope, send: Send) -> bool:
-        """Send the first ``length`` bytes of the file, or the range asked for; False if it is gone."""
+    async def _serve(self, path: str, scope: Scope, send: Send) -> bool:
+        """Send what is committed of the file, or the range asked for; False if it does not grow."""
+        length = live.length(path)
+        if length is None and path.endswith(live.ASSETS):
+            length = await anyio.to_thread.run_sync(_torn_length, path)
+        if length is None:
+            return False
         try:
             descriptor = await anyio.to_thread.run_sync(_open, path)
         except OSError:
@@ -97,6 +101,25 @@ async def _send_body(descriptor: int, start: int, end: int, send: Send) -> None:
         start += len(data)
         await send({"type": "http.response.body", "body": data, "more_body": True})
     await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _send_not_found(send: Send) -> None:
+    body = b"no such file"
+    headers = [(b"content-type", b"text/plain"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 404, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+def _is_below(root: str, name: str) -> bool:
+    """Whether ``name`` is that of something in the folder ``root``, links followed.
+
+    Covalent compares the beginnings of the two paths as text, and so also serves, and overwrites, what lies
+    in a neighbour whose name begins like the results folder's.
+    """
+    try:
+        return os.path.realpath(_below(root, name)).startswith(root + os.sep)
+    except ValueError:  # a NUL
+        return False
 
 
 def _below(root: str, name: str) -> str:

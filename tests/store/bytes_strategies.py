@@ -10,7 +10,9 @@ _pieces = st.one_of(
         [b"\xe2\x82\xac", b"\xf0\x9f\x98\x80", b"\xed\xa0\x80", b"\xc0\xaf", b"\0", b"\r\n", b"\xff"]
     ),
     st.sampled_from(["é", "€", "😀"]).flatmap(
-        lambda char: st.integers(1, 3).map(lambda size: char.encode()[:size])
+        lambda char: st.integers(1, 3).flatmap(
+            lambda size: st.sampled_from([char.encode()[:size], char.encode()[size:]])
+        )
     ),
 )
 

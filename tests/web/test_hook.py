@@ -98,10 +98,15 @@ def test_names_that_climb_out_reach_nothing(covalent_server, tmp_path):
     node = f"/api/v0/files/{dispatch_id}/node_0"
     eventually(lambda: covalent_server.get(node + "/stdout.log").status == 200, 20, "the file")
     (covalent_server.results_dir / dispatch_id / "node_0" / "outside").symlink_to(covalent_server.config_dir)
+    neighbour = covalent_server.results_dir.with_name("data-old")
+    neighbour.mkdir()
+    (neighbour / "covalent.conf").write_text("dispatcher")
     for name in (
         "%2e%2e/%2e%2e/%2e%2e/config/covalent.conf",
         "..%2f..%2f..%2fconfig/covalent.conf",
         "outside/covalent.conf",
+        "%2e%2e/%2e%2e/%2e%2e/data-old/covalent.conf",
+        "..%2f..%2f..%2fdata-old%2fcovalent.conf",
         "/etc/passwd",
         "stdout.log%00",
     ):
