@@ -49,7 +49,7 @@ _SBATCH_REFUSED = {
     "wait": "the executor waits by itself",
     "array": "an electron is one job; make one electron for each array task",
     "hetjob": "het jobs are not supported; make one electron for each part",
-    "job-name": "the executor needs a unique name to find the job again; use `job_name` to begin it with",
+    "job-name": "the executor needs a unique name to find the job again; it begins with the electron's",
     "open-mode": "the executor keeps the output of every execution; nothing is truncated",
     "export": "use `export_environment` and `environment`",
     "export-file": "use `environment`",

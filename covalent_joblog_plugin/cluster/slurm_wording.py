@@ -24,7 +24,10 @@ _STATES = {
     "UNKNOWN": "it left the queue without a record of its end: its node may have failed, or its folder is "
     "not on a file system that the nodes and the login node share",
 }
-_LAUNCH = "Slurm could not start it on its node; the node's slurmd log says why, an administrator can read it"
+_LAUNCH = (
+    "Slurm could not start it on its node: often `output` or `error` in sbatch_options names a folder that is "
+    "not there; else the node's slurmd log says why, which an administrator can read"
+)
 _UNSEEN = (
     "it left nothing in its folder: workdir is not visible from its node, or private to each node; "
     "use a folder on a file system that the nodes and the login node share"

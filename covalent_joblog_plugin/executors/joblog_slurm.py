@@ -128,21 +128,26 @@ class SlurmJobLogExecutor(JobLogExecutor):
         self.slurm_path = slurm_path
         self.sbatch_command = slurm_checks.words(sbatch_command)
         self.clusters = clusters
-        self.sbatch_options = dict(sbatch_options or {})
+        self.sbatch_options = slurm_checks.mapping(sbatch_options)
         self.workdir = workdir
         self.python = slurm_checks.words(python)
         self.setup_commands = slurm_checks.words(setup_commands)
         self.teardown_commands = slurm_checks.words(teardown_commands)
-        self.environment = dict(environment or {})
+        self.environment = slurm_checks.mapping(environment)
         self.modules = slurm_checks.words(modules)
         self.conda_env = conda_env
         self.login_shell = login_shell
         self.export_environment = export_environment
         self.use_srun = use_srun
-        self.srun_options = dict(srun_options or {})
+        self.srun_options = slurm_checks.mapping(srun_options)
         self.cleanup = cleanup
         self.reader = reader
         self.state_interval = state_interval
+
+    def __getattr__(self, name: str) -> Any:
+        """An option that an older dispatch does not have: what the constructor makes of its default."""
+        super().__getattr__(name)
+        return vars(SlurmJobLogExecutor())[name]
 
     def check_options(self) -> None:
         """See ``JobLogExecutor``."""

@@ -38,7 +38,7 @@ def refuse_unknown(executor: type, given: dict[str, Any], renamed: dict[str, str
     Args:
         executor: The executor class.
         given: Options that its constructor did not take.
-        renamed: Names used elsewhere, and what they are called here.
+        renamed: Names used elsewhere, and what to use here.
 
     Raises:
         OptionError: Naming the option and the nearest one there is.
@@ -46,7 +46,7 @@ def refuse_unknown(executor: type, given: dict[str, Any], renamed: dict[str, str
     for name in given:
         known = defaults(executor)
         if new := (renamed or {}).get(name):
-            raise OptionError(f"{executor.__name__} has no option {name!r}: it is called {new} here")
+            raise OptionError(f"{executor.__name__} has no option {name!r}: {new}")
         import difflib  # the slowest import here, for a mistake's sake
 
         near = difflib.get_close_matches(name, known, n=1)

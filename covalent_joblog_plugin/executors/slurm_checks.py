@@ -13,22 +13,22 @@ if TYPE_CHECKING:
     from .joblog_slurm import SlurmJobLogExecutor
 
 RENAMED = {
-    "address": "host",
-    "ssh_key_file": "client_keys",
-    "cert_file": "client_certs",
-    "remote_workdir": "workdir",
-    "create_unique_workdir": "nothing: every node has a folder of its own",
-    "options": "sbatch_options",
-    "variables": "environment",
-    "prerun_commands": "setup_commands",
-    "postrun_commands": "teardown_commands",
-    "srun_append": "python, as an argv list",
-    "bashrc_path": "login_shell, or a line of setup_commands",
-    "poll_freq": "state_interval, and log_interval for output",
-    "ignore_versions": "nothing: the client's Python version counts, see python",
-    "cache_dir": "nothing: no file is made on the server",
+    "address": "it is called host here",
+    "ssh_key_file": "it is called client_keys here",
+    "cert_file": "it is called client_certs here",
+    "remote_workdir": "it is called workdir here",
+    "create_unique_workdir": "every node has a folder of its own below workdir; leave it out",
+    "options": "it is called sbatch_options here",
+    "variables": "it is called environment here",
+    "prerun_commands": "it is called setup_commands here",
+    "postrun_commands": "it is called teardown_commands here",
+    "srun_append": "give the words as python, an argv list",
+    "bashrc_path": "use login_shell, or a line of setup_commands",
+    "poll_freq": "use state_interval, and log_interval for the output",
+    "ignore_versions": "the client's version of Python counts, see python; leave it out",
+    "cache_dir": "no file is made on the server; leave it out",
 }
-"""Options of Covalent's official Slurm plugin → what they are called here."""
+"""Options of Covalent's official Slurm plugin → what to do here."""
 
 ENDPOINT_OPTIONS = (
     "host",
@@ -60,6 +60,11 @@ def words(value: Any) -> Any:
     if isinstance(value, str):
         return [value] if value else []
     return list(value) if isinstance(value, (list, tuple)) else value
+
+
+def mapping(value: Any) -> Any:
+    """A copy of a dict, none for None; anything else is for ``check`` to judge."""
+    return dict(value or {}) if value is None or isinstance(value, dict) else value
 
 
 def login(executor: SlurmJobLogExecutor) -> str:
