@@ -25,14 +25,30 @@ _STATES = {
     "not on a file system that the nodes and the login node share",
 }
 _LAUNCH = (
-    "Slurm could not start it on its node: often `output` or `error` in sbatch_options names a folder that is "
-    "not there; else the node's slurmd log says why, which an administrator can read"
+    "Slurm could not start it on its node: often `output` or `error` in sbatch_options names a folder that "
+    "is not there; else the node's slurmd log says why, which an administrator can read"
 )
 _UNSEEN = (
     "it left nothing in its folder: workdir is not visible from its node, or private to each node; "
     "use a folder on a file system that the nodes and the login node share"
 )
 _QUOTA = re.compile("disk quota exceeded|no space left on device", re.IGNORECASE)
+
+
+_BEFORE_THE_FUNCTION = {
+    73: "the job could not use its own folder",
+    75: "another job runs in the same folder",
+    78: "the setup of the job failed before the function began",
+    127: "Python was not found where the job ran; set python, modules or conda_env",
+    143: "the job was cancelled before the function began",
+}
+
+
+def script_end(end: JobEnd, stderr: bytes) -> str:
+    """Why the batch script ended before it ran the function; empty where it did not."""
+    why = _BEFORE_THE_FUNCTION.get(end.status.code, "") if end.recorded and end.status else ""
+    last = _last_lines(stderr)
+    return "\n".join([why, "stderr ended with:", *last] if why and last else [why])
 
 
 def headline(job: Job, end: JobEnd) -> str:
@@ -70,10 +86,15 @@ def failure(job: Job, end: JobEnd, own: str, log: bytes, login: str) -> str:
         log: The end of Slurm's own log of the job.
         login: How to reach the login node, such as ``ssh cluster``.
     """
-    text = log.decode("utf-8", "replace")
-    lines = [own, headline(job, end), cure(end, text, started=bool(job.started))]
-    if last := [line for line in text.rstrip().split("\n") if line.strip()][-LOG_LINES:]:
+    lines = [own, headline(job, end), cure(end, log.decode("utf-8", "replace"), started=bool(job.started))]
+    if last := _last_lines(log):
         lines += ["slurm.log ended with:", *last]
     look = f"ls -l {shlex.quote(job.path)}"
     lines.append(f"the job's folder is kept: {login} {shlex.quote(look) if login else look}")
     return "\n".join(line for line in lines if line)
+
+
+def _last_lines(text: bytes) -> list[str]:
+    # Not splitlines(): it takes other characters for line ends, too.
+    lines = text.decode("utf-8", "replace").split("\n")
+    return [line for line in lines if line.strip()][-LOG_LINES:]

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from covalent_joblog_plugin.model.capabilities import Capabilities
-from covalent_joblog_plugin.model.errors import JobFailed, TransportError
+from covalent_joblog_plugin.model.errors import TransportError
 from covalent_joblog_plugin.model.records import FileRef
 from covalent_joblog_plugin.web import hook
 
@@ -21,17 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from covalent_joblog_plugin.cluster.slurm import SlurmCluster
-    from covalent_joblog_plugin.cluster.slurm_job import Job, JobEnd, JobSpec
+    from covalent_joblog_plugin.cluster.slurm_job import Job, JobSpec
     from covalent_joblog_plugin.payload.bundle import Call
-    from covalent_joblog_plugin.payload.verdict import Verdict
 
 EXECUTOR_PLUGIN_NAME = "SlurmJobLogExecutor"
 
 log = logging.getLogger(__name__)
-
-TAIL_BYTES = 16 * 1024
-LATE_FILES = 30.0
-"""Seconds a file the job wrote before its end may take to become visible on the login node."""
 
 
 class SlurmJobLogExecutor(JobLogExecutor):
@@ -237,6 +231,8 @@ class SlurmJobLogExecutor(JobLogExecutor):
 
         from covalent_joblog_plugin.payload import bundle
 
+        from . import slurm_outcome
+
         cluster: SlurmCluster = self.source
         call = bundle.take_apart(function, args, kwargs)
         job = cluster.prepare(await self._spec(call, task_metadata))
@@ -251,7 +247,9 @@ class SlurmJobLogExecutor(JobLogExecutor):
         self.session.files_changed()
         if self.cancel_requested:
             raise TaskCancelledError
-        return await self._result(cluster, job, end)
+        value = await slurm_outcome.result(cluster, job, end, slurm_checks.login(self))
+        self.__dict__["_succeeded"] = True
+        return value
 
     @property
     def _job(self) -> Job | None:
@@ -267,50 +265,6 @@ class SlurmJobLogExecutor(JobLogExecutor):
         packed = await in_thread(partial(bundle.pack, call, **names))
         files = {"bundle": packed, "runner.py": bundle.runner_source()}
         return job_spec(self, call.name, call.python_version, files, metadata)
-
-    async def _result(self, cluster: SlurmCluster, job: Job, end: JobEnd) -> Any:
-        from covalent_joblog_plugin.payload import bundle
-        from covalent_joblog_plugin.payload.threads import in_thread
-
-        verdict = await self._verdict(cluster, job, end)
-        good = verdict is not None and verdict.kind == "ok" and end.recorded and not end.status
-        if verdict is None or not good:
-            raise await self._failure(cluster, job, end, verdict)
-        archive = await cluster.fetch(f"{job.execution_folder(end.execution)}/result")
-        if archive is None:
-            raise await self._failure(cluster, job, end, None)
-        result = await in_thread(bundle.load_result, archive, verdict)
-        self.__dict__["_succeeded"] = True
-        return result
-
-    async def _verdict(self, cluster: SlurmCluster, job: Job, end: JobEnd) -> Verdict | None:
-        from covalent_joblog_plugin.payload import verdict
-
-        path = f"{job.execution_folder(end.execution)}/verdict"
-        deadline = asyncio.get_running_loop().time() + LATE_FILES
-        while (found := await cluster.fetch(path)) is None:
-            # It was written before the record of the job's end; a network file system may show it later.
-            expected = end.recorded and not end.status
-            if not expected or asyncio.get_running_loop().time() > deadline:
-                return None
-            await asyncio.sleep(1)
-        return verdict.parse(found)
-
-    async def _failure(
-        self, cluster: SlurmCluster, job: Job, end: JobEnd, verdict: Verdict | None
-    ) -> JobFailed:
-        from covalent_joblog_plugin.cluster import slurm_wording
-        from covalent_joblog_plugin.payload.verdict import CannotBegin
-        from covalent_joblog_plugin.payload.wording import error_text
-
-        own = ""
-        stderr = await cluster.tail(f"{job.execution_folder(end.execution)}/stderr", TAIL_BYTES)
-        if verdict is not None or end.recorded:
-            status = end.status.code or -end.status.signal if end.status else 0
-            own = error_text(verdict, status, stderr)
-        slurm_log = await cluster.tail(f"{job.path}/slurm.log", TAIL_BYTES)
-        text = slurm_wording.failure(job, end, own, slurm_log, slurm_checks.login(self))
-        return CannotBegin(text) if verdict and verdict.before_user_code else JobFailed(text)
 
 
 _EXECUTOR_PLUGIN_DEFAULTS = options.plugin_defaults(SlurmJobLogExecutor)

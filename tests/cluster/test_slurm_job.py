@@ -7,7 +7,7 @@ import pytest
 
 from covalent_joblog_plugin.cluster.slurm_job import MARKER_GRACE, VANISHED_GRACE, Job
 from covalent_joblog_plugin.cluster.slurm_states import FINAL, LIVE, REQUEUE_GRACE, ExitStatus, JobRow
-from covalent_joblog_plugin.cluster.slurm_wording import failure
+from covalent_joblog_plugin.cluster.slurm_wording import failure, script_end
 from tests.cluster.slurm_jobs import spec
 
 STARTED = {"host": "n7", "tasks": "1", "output": "/w/slurm.log", "error": "/w/slurm.log"}
@@ -164,3 +164,19 @@ def test_a_full_disk_is_called_so():
     one = job(rc=1)
     one.saw_row(row("FAILED", wait_status=256), 1)
     assert "no room in workdir" in failure(one, one.end(2), "", b"bash: Disk quota exceeded\n", "ssh c")
+
+
+def test_an_end_before_the_function_is_told_from_one_of_the_function():
+    end = _ended(job(rc=127))
+    assert script_end(end, b"bash: /opt/python: not found\n") == (
+        "Python was not found where the job ran; set python, modules or conda_env\n"
+        "stderr ended with:\nbash: /opt/python: not found"
+    )
+    assert script_end(_ended(job(rc=78)), b"") == "the setup of the job failed before the function began"
+    assert script_end(_ended(job(rc=3)), b"x") == ""
+    assert script_end(_ended(job(rc=137)), b"x") == ""
+
+
+def _ended(one):
+    one.saw_row(row("FAILED"), 1)
+    return one.end(1)
