@@ -14,7 +14,7 @@ from covalent_joblog_plugin.executors.joblog_slurm import SlurmJobLogExecutor
 from covalent_joblog_plugin.model.errors import OptionError
 from tests.executors.dispatches import cancel, dispatch, electron_ids, node, snapshot, wait_for_text
 from tests.executors.slurm_tasks import Tasks, options
-from tests.rigs.covalent_server import eventually
+from tests.rigs.covalent_server import SUBLATTICES_RUN, eventually
 from tests.rigs.slurm import make_key
 
 if TYPE_CHECKING:
@@ -117,7 +117,10 @@ def test_a_sublattices_electrons_have_their_text_in_their_own_dispatch(
     covalent_server: CovalentServer, slurm_rig: SlurmRig, tmp_path: Path
 ) -> None:
     dispatch_id = dispatch(covalent_server, SUBLATTICE, options=options(slurm_rig, tmp_path))
-    assert covalent_server.finished(dispatch_id, timeout=120) == "COMPLETED"
+    ended = covalent_server.finished(dispatch_id, timeout=120)
+    assert ended == ("COMPLETED" if SUBLATTICES_RUN else "FAILED")
+    if not SUBLATTICES_RUN:
+        return
     graph = json.loads(covalent_server.get(f"/api/v1/dispatches/{dispatch_id}/graph").body)["graph"]
     (sub,) = {found["sublattice_dispatch_id"] for found in graph["nodes"]} - {None}
     children = electron_ids(covalent_server, sub, "child")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.executors.dispatches import dispatch, node
+from tests.rigs.covalent_server import SUBLATTICES_RUN
 
 pytestmark = pytest.mark.covalent
 
@@ -54,7 +55,7 @@ def flow():
     assert result(covalent_server, script, folder=str(tmp_path)) == [[trained, 2], {"t": trained}]
 
 
-def test_sublattices_and_electrons_called_by_electrons_run(covalent_server):
+def test_an_electron_called_by_an_electron_runs(covalent_server):
     script = """
 import covalent as ct
 
@@ -66,6 +67,21 @@ def double(x):
 def through(x):
     return double(x) + 1
 
+@ct.lattice(executor="joblog_local", workflow_executor="joblog_local")
+def flow():
+    return through(3)
+"""
+    assert result(covalent_server, script) == 7
+
+
+def test_a_sublattice_runs_where_covalent_can_unpack_it(covalent_server):
+    script = """
+import covalent as ct
+
+@ct.electron(executor="joblog_local")
+def double(x):
+    return 2 * x
+
 @ct.electron(executor="joblog_local")
 @ct.lattice(executor="joblog_local", workflow_executor="joblog_local")
 def inner(x):
@@ -73,9 +89,13 @@ def inner(x):
 
 @ct.lattice(executor="joblog_local", workflow_executor="joblog_local")
 def flow():
-    return [through(3), inner(4)]
+    return inner(4)
 """
-    assert result(covalent_server, script) == [7, 8]
+    if SUBLATTICES_RUN:
+        assert result(covalent_server, script) == 8
+    else:
+        with pytest.raises(AssertionError, match="unexpected keyword argument 'filter'"):
+            result(covalent_server, script)
 
 
 def test_a_local_module_travels_by_value_to_an_interpreter_without_covalent(

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tarfile
 import time
 import urllib.error
 import urllib.request
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _EXECUTORS = Path(__file__).parent / "executors"
+SUBLATTICES_RUN = hasattr(tarfile, "tar_filter")
+"""Covalent unpacks a sublattice with an argument that Python has since 3.10.12, 3.11.4 and 3.12."""
 TERMINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "POSTPROCESSING_FAILED"})
 
 
