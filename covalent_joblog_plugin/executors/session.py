@@ -13,16 +13,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from covalent._shared_files import TaskCancelledError, TaskRuntimeError
+from covalent._shared_files import TaskCancelledError
 from covalent._shared_files.util_classes import RESULT_STATUS
 
-from covalent_joblog_plugin.model.errors import JobFailed, StoreError
+from covalent_joblog_plugin.model.errors import TransportError
 from covalent_joblog_plugin.monitor.hub import hub
 from covalent_joblog_plugin.monitor.watch import Watch
 from covalent_joblog_plugin.store import node_output
 from covalent_joblog_plugin.store.node_output import NodeOutput
 
-from . import helper_nodes
+from . import helper_nodes, outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 STOP_GRACE = 3.0
 """Seconds for the cancel of a job when the server stops."""
+ASK_AGAIN = 1.0
+"""Seconds until a question that the cluster could not be asked is put again."""
 
 NodeKey = tuple[str, int]
 _running: dict[NodeKey, Session] = {}
@@ -101,13 +103,30 @@ class Session:
 
     async def read_to_end(self) -> None:
         """Read on until the cluster says that nobody writes any more and nothing new comes."""
-        if self.watch is None:
-            return
-        executor = self.executor
-        await self.monitor.finish(
-            self.watch, lambda: executor.writers_gone(*self.node), executor.final_read_timeout
-        )
-        await executor.after_final_read()
+        timeout = self.executor.final_read_timeout
+        try:
+            if self.watch is not None:
+                await self.monitor.finish(self.watch, self._writers_gone, timeout)
+        except Exception:
+            # No fault of reading changes what became of the task.
+            log.exception("the end of the output of %s node %s may be missing", *self.node)
+        try:
+            await self.executor.after_final_read()
+        except Exception:
+            # The author's code: the same.
+            log.exception("after_final_read of %s node %s failed", *self.node)
+
+    async def _writers_gone(self) -> bool:
+        try:
+            return await self.executor.writers_gone(*self.node)
+        except TransportError as error:
+            log.warning("cannot ask who still writes for %s node %s: %s", *self.node, error)
+            await asyncio.sleep(ASK_AGAIN)
+            return False
+        except Exception:
+            # The author's code; asking again would only be the same mistake again.
+            log.exception("writers_gone of %s node %s failed: taken for yes", *self.node)
+            return True
 
 
 async def run_task(
@@ -135,7 +154,7 @@ async def run_task(
             return await _attempt(executor, function, args, kwargs, metadata, output)
         finally:
             if output is not None:
-                await output.close()
+                await _close(output)
     finally:
         executor.listening_ends()
 
@@ -148,28 +167,31 @@ async def _attempt(
     metadata: dict[str, Any],
     output: NodeOutput | None,
 ) -> tuple[Any, None, None, Any]:
-    failure: Exception | None = None
-    result, status = None, RESULT_STATUS.COMPLETED
     with _session(executor, _key(metadata), output) as session:
         try:
-            try:
-                await _refuse_if_cancelled(session)
-                await executor.setup(task_metadata=metadata)
-                result = await executor.run(function, args, kwargs, metadata)
-            except TaskCancelledError:
-                status = RESULT_STATUS.CANCELLED
-            except TaskRuntimeError as error:
-                failure = JobFailed(str(error) or "the executor raised TaskRuntimeError without a text")
-            except Exception as error:  # noqa: BLE001 - whatever ended the task, its text is read first
-                failure = error
+            result, error = await outcome.of(_run(session, function, args, kwargs, metadata))
             await _teardown(executor, metadata)
             await session.read_to_end()
         except asyncio.CancelledError:
             await session.abandon()
             raise
-    if failure is not None:
-        raise failure
-    return result, None, None, status
+    if isinstance(error, TaskCancelledError):
+        return None, None, None, RESULT_STATUS.CANCELLED
+    if error is not None:
+        raise outcome.failure(type(executor).__name__, error)
+    return outcome.checked(type(executor).__name__, result), None, None, RESULT_STATUS.COMPLETED
+
+
+async def _run(
+    session: Session,
+    function: Callable[..., Any],
+    args: list[Any],
+    kwargs: dict[str, Any],
+    metadata: dict[str, Any],
+) -> Any:
+    await _refuse_if_cancelled(session)
+    await session.executor.setup(task_metadata=metadata)
+    return await session.executor.run(function, args, kwargs, metadata)
 
 
 @contextmanager
@@ -186,7 +208,8 @@ def _session(executor: JobLogExecutor, node: NodeKey, output: NodeOutput | None)
     try:
         yield session
     finally:
-        del _running[node]
+        if _running.get(node) is session:  # the node may have begun while its old job was being cancelled
+            del _running[node]
         del executor.__dict__["_session"]
         if watch is not None:
             monitor.remove(watch)
@@ -203,11 +226,24 @@ async def _note(output: NodeOutput | None, text: str) -> None:
 async def _open_output(executor: JobLogExecutor, metadata: dict[str, Any]) -> NodeOutput | None:
     try:
         output = await NodeOutput.open(*_key(metadata), max_node_bytes=executor.max_node_bytes)
-        await output.remember({"capabilities": executor.capabilities().to_json()})
-        return output  # noqa: TRY300 - the two belong together
-    except StoreError as error:
-        log.error("the output of %s node %s will not be stored: %s", *_key(metadata), error)  # noqa: TRY400
+    except Exception:
+        # Whatever it is, the task runs without.
+        log.exception("the output of %s node %s will not be stored", *_key(metadata))
         return None
+    try:
+        await output.remember({"capabilities": executor.capabilities().to_json()})
+    except Exception:
+        # The author's code: a node of which nothing is known is better than none.
+        log.exception("capabilities() of %s node %s failed", *_key(metadata))
+    return output
+
+
+async def _close(output: NodeOutput) -> None:
+    try:
+        await output.close()
+    except Exception:
+        # Whatever is wrong with the store, the task ended as it ended.
+        log.exception("the output of %s could not be closed", output)
 
 
 async def _refuse_if_cancelled(session: Session) -> None:
@@ -240,6 +276,8 @@ async def cancel_task(executor: JobLogExecutor, dispatch_id: str, node_id: int) 
     if await node_output.node_status(*node) != str(RESULT_STATUS.RUNNING):
         return False
     handle = await node_output.job_handle(*node)
+    if session := _running.get(node):  # it began while the database was asked
+        return await session.cancel()
     if handle is None:
         return False
     with _session(executor, node, None) as session:

@@ -9,6 +9,7 @@ Covalent's synchronous executors may hold for hours.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import threading
 from contextlib import suppress
@@ -149,7 +150,8 @@ class NodeOutput:
         return next(iter([*self._unmade.values(), *(c.trouble for c in channels if c.trouble)]), None)
 
     async def remember(self, values: dict[str, Any]) -> None:
-        """Keep ``values`` (JSON) beside the output, for a later server; failing that is only logged."""
+        """Keep ``values`` beside the output; failing is only logged, but for a TypeError: not JSON."""
+        json.dumps(values)
         await in_writer(self._remember, values)
 
     def __str__(self) -> str:
