@@ -119,8 +119,13 @@ class LocalJobLogExecutor(JobLogExecutor):
         process = await self._start(call, folder, task_metadata)
         self.__dict__["_process"] = process
         self.session.files_changed()
-        await self.announce_job(process.handle)
-        status = await self._ended(process)
+        try:
+            await self.announce_job(process.handle)
+            status = await self._ended(process)
+        except Exception:
+            # Cancelled while it started, too late, or a fault of ours: it must not run on without us.
+            await process.terminate(TERM_GRACE)
+            raise
         self.__dict__["_children_until"] = asyncio.get_running_loop().time() + CHILDREN_GRACE
         if self.cancel_requested:
             raise TaskCancelledError
@@ -165,7 +170,6 @@ class LocalJobLogExecutor(JobLogExecutor):
         try:
             return await asyncio.wait_for(process.wait(), limit)
         except asyncio.TimeoutError:
-            await process.terminate(TERM_GRACE)
             raise JobFailed(
                 f"time limit: the task was ended after time_limit={self.time_limit} s; its output up to then "
                 "is kept. Give the executor a larger time_limit, or -1 for none"
