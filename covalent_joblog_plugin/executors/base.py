@@ -69,9 +69,9 @@ class JobLogExecutor(AsyncBaseExecutor):
     """Names of options elsewhere → what they are called here."""
 
     def __getattr__(self, name: str) -> Any:
-        """An option that a dispatch made by an older version does not have: its default."""
-        if name in (known := options.defaults(type(self))):
-            return known[name]
+        """An option that a dispatch made by an older version does not have: what a new executor has."""
+        if name in options.defaults(type(self)) and name in (fresh := vars(type(self)())):
+            return fresh[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # -- what a subclass implements -------------------------------------------------------------------
@@ -138,8 +138,9 @@ class JobLogExecutor(AsyncBaseExecutor):
         options.check_json(name, _public(self.__dict__))
         options.check_number(name, "log_interval", self.log_interval, least=0.05)
         options.check_number(name, "final_read_timeout", self.final_read_timeout, least=0)
-        options.check_number(name, "max_log_bytes", self.max_log_bytes, least=0)
-        options.check_number(name, "max_node_bytes", self.max_node_bytes, least=0)
+        options.check_number(name, "max_log_bytes", self.max_log_bytes, least=0, whole=True)
+        options.check_number(name, "max_node_bytes", self.max_node_bytes, least=0, whole=True)
+        options.check_number(name, "time_limit", self.time_limit, least=-1)
         options.check_choice(name, "helper_nodes", self.helper_nodes, ("local", "cluster"))
         options.check_strings(name, "log_files", self.log_files)
 

@@ -10,10 +10,16 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
+import math
 import re
 from typing import Any
 
+from covalent._shared_files.config import get_config
+
 from covalent_joblog_plugin.model.errors import OptionError
+
+log = logging.getLogger(__name__)
 
 
 def defaults(executor: type) -> dict[str, Any]:
@@ -43,8 +49,10 @@ def refuse_unknown(executor: type, given: dict[str, Any], renamed: dict[str, str
     Raises:
         OptionError: Naming the option and the nearest one there is.
     """
-    for name in given:
+    for name, value in given.items():
         known = defaults(executor)
+        if _from_configuration(executor, name, value):
+            continue
         if new := (renamed or {}).get(name):
             raise OptionError(f"{executor.__name__} has no option {name!r}: {new}")
         import difflib  # the slowest import here, for a mistake's sake
@@ -52,6 +60,24 @@ def refuse_unknown(executor: type, given: dict[str, Any], renamed: dict[str, str
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(sorted(known))}"
         raise OptionError(f"{executor.__name__} has no option {name!r}: {hint}")
+
+
+def _from_configuration(executor: type, name: str, value: Any) -> bool:
+    """Whether an unknown option stands in Covalent's configuration, from which it makes every executor.
+
+    The file keeps the options of earlier versions for ever: one that is gone must not fail every task.
+    """
+    section = executor.__module__.rsplit(".", 1)[-1]
+    configured = get_config("executors").get(section, {})
+    if name not in configured or configured[name] != value:
+        return False
+    log.warning(
+        "Covalent's configuration sets %s = %r in [executors.%s]: this version has no such option; remove it",
+        name,
+        value,
+        section,
+    )
+    return True
 
 
 def check_json(executor: str, options: dict[str, Any]) -> None:
@@ -70,14 +96,17 @@ def check_json(executor: str, options: dict[str, Any]) -> None:
             ) from error
 
 
-def check_number(executor: str, name: str, value: object, *, least: float) -> None:
-    """Raise unless an option is a number of at least ``least``.
+def check_number(executor: str, name: str, value: object, *, least: float, whole: bool = False) -> None:
+    """Raise unless an option is a finite number of at least ``least``; ``whole``: 1e9 is one, 0.5 is not.
 
     Raises:
         OptionError: Naming the option and what it may be.
     """
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < least:
-        raise OptionError(f"{executor}: {name}={value!r} must be a number of at least {least:g}")
+    number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
+    # A NaN among its times would confuse the event loop for everybody.
+    if not math.isfinite(number) or number < least or (whole and number != int(number)):
+        kind = "a whole number" if whole else "a number"
+        raise OptionError(f"{executor}: {name}={value!r} must be {kind} of at least {least:g}")
 
 
 def check_choice(executor: str, name: str, value: object, choices: tuple[object, ...]) -> None:

@@ -202,7 +202,7 @@ def _session(executor: JobLogExecutor, node: NodeKey, output: NodeOutput | None)
     monitor = hub.acquire(name, executor.make_source)
     watch = None
     if output is not None:
-        watch = Watch(output, lambda: executor.get_files_to_monitor(*node), executor.max_log_bytes)
+        watch = Watch(output, lambda: executor.get_files_to_monitor(*node), int(executor.max_log_bytes))
         monitor.add(watch)
     session = _running[node] = executor.__dict__["_session"] = Session(executor, node, monitor, watch)
     try:
@@ -225,7 +225,7 @@ async def _note(output: NodeOutput | None, text: str) -> None:
 
 async def _open_output(executor: JobLogExecutor, metadata: dict[str, Any]) -> NodeOutput | None:
     try:
-        output = await NodeOutput.open(*_key(metadata), max_node_bytes=executor.max_node_bytes)
+        output = await NodeOutput.open(*_key(metadata), max_node_bytes=int(executor.max_node_bytes))
     except Exception:
         # Whatever it is, the task runs without.
         log.exception("the output of %s node %s will not be stored", *_key(metadata))
