@@ -111,7 +111,7 @@ async def test_a_workdir_may_begin_with_home_or_with_a_variable_of_the_login_she
 async def test_a_workdir_that_cannot_be_made_is_named_and_nothing_is_submitted(slurm_rig, cluster, tmp_path):
     (tmp_path / "file").touch()
     job = cluster.prepare(spec("", tmp_path / "file" / "sub"))
-    with pytest.raises(SubmissionError, match=r"Not a directory \(.*/file\)"):
+    with pytest.raises(SubmissionError, match=r"Not a directory: '.*/file'"):
         await cluster.submit(job)
     assert jobs_named(slurm_rig, job.name) == []
 
