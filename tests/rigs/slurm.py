@@ -233,6 +233,9 @@ def main(argv: list[str]) -> int:
     """Start or stop the rig for work by hand."""
     rig = SlurmRig(BY_HAND)
     if argv == ["up"]:
+        if BY_HAND.exists():
+            sys.stderr.write(f"{BY_HAND} is there already; end it with: python -m tests.rigs.slurm down\n")
+            return 1
         began = time.monotonic()
         rig.start()
         sys.stdout.write(
