@@ -7,6 +7,7 @@ it: one for each execution of the job, read one after the other.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -53,16 +54,24 @@ class Lanes:
         """Take in what ``get_files_to_monitor`` answers now; True if there was something new.
 
         A plain string whose stem is ``stderr`` or whose suffix is ``.err`` is the node's stderr; any
-        other first one is its stdout, for good; the rest are extra files under their base names.
+        other first one is its stdout, for good; the rest are extra files under their base names. A path
+        object is as good as a string.
+
+        Raises:
+            TypeError: Something else was given; what came before it is taken in.
         """
+        if isinstance(files, (str, FileRef)):
+            raise TypeError(f"it must give a list of files, not {files!r}")
         known = len(self._output_of)
         for given in files:
-            ref = FileRef(given) if isinstance(given, str) else given
+            ref = given if isinstance(given, FileRef) else FileRef(os.fspath(given))
             if (ref.path, ref.execution) not in self._output_of:
-                self._add(ref, plain=isinstance(given, str))
+                self._add(ref, plain=ref is not given)
         return len(self._output_of) > known
 
     def _add(self, ref: FileRef, *, plain: bool) -> None:
+        if not (isinstance(ref.name, str | None) and isinstance(ref.execution, int)):
+            raise TypeError(f"{ref}: its name must be a string and its execution a number")
         output = self._free_name(_guess(ref.path) if plain else _name(ref), ref)
         self._output_of[ref.path, ref.execution] = output
         self._owner[output, ref.execution] = ref.path

@@ -14,7 +14,7 @@ import random
 import time
 from typing import TYPE_CHECKING
 
-from covalent_joblog_plugin.model.errors import JobLogError
+from covalent_joblog_plugin.model.errors import AuthenticationError, JobLogError
 from covalent_joblog_plugin.model.records import Seam, SeamKind
 from covalent_joblog_plugin.store import node_output
 from covalent_joblog_plugin.store.node_output import SeamAt
@@ -40,6 +40,8 @@ IDLE_PAUSE = 1.0
 STORE_PAUSE = 1.0
 """Seconds before a node is read again whose text the store could not take."""
 FIRST_BACKOFF, LAST_BACKOFF = 1.0, 60.0
+FINAL_BACKOFF = 5.0
+"""Longest pause in seconds after a failed read while a node's end is read, which does not wait for ever."""
 
 Asked = dict[str, "list[tuple[Watch, Lane]]"]
 """Who gets the answer for a path."""
@@ -57,6 +59,7 @@ class Monitor:
         self._progress = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
         self._failures = 0
+        self._cut_short = False
 
     def add(self, watch: Watch) -> None:
         """Begin to read a node."""
@@ -86,6 +89,7 @@ class Monitor:
         self._changed.set()
         try:
             await asyncio.wait_for(self._read_to_end(watch, writers_gone), timeout)
+            await self._say_unreadable(watch)
         except asyncio.TimeoutError:
             await self._say_incomplete(watch, timeout)
         finally:
@@ -115,13 +119,25 @@ class Monitor:
             [(watch.output, SeamAt(lane.output, seam)) for lane, seam in zip(lanes, seams, strict=True)]
         )
 
+    async def _say_unreadable(self, watch: Watch) -> None:
+        seams = [
+            (lane, f"the end of the output may be missing: {position.ref.path}: {position.problem}")
+            for lane in watch.open_lanes()
+            if (position := lane.position).problem
+        ]
+        if seams:
+            await node_output.write(
+                [(watch.output, SeamAt(lane.output, Seam(SeamKind.INCOMPLETE, text))) for lane, text in seams]
+            )
+
     async def _run(self) -> None:
         storing: asyncio.Task[None] | None = None
         while True:
             try:
                 asked, deltas = await self._read()
                 if storing is not None:
-                    await storing
+                    stored, storing = storing, None  # should it raise, it does so once
+                    await stored
                 storing = self._store(asked, deltas)
                 self._failures, self.trouble = 0, ""
             except Exception as error:  # noqa: BLE001 - a source may be an author's code: nothing may end the loop
@@ -130,7 +146,7 @@ class Monitor:
                 self._progress.notify_all()
 
     async def _read(self) -> tuple[Asked, Sequence[Delta]]:
-        """One round trip; a change of what is watched cuts it short, which loses nothing."""
+        """One round trip; a change of what is watched cuts a long poll short, which loses nothing."""
         while True:
             self._changed.clear()
             requests, asked = self._plan()
@@ -138,13 +154,18 @@ class Monitor:
             if not requests:
                 await self._pause(PROBE_PAUSE if probing else IDLE_PAUSE)
                 return {}, []
+            # A poll is let be: where nodes come and go all the time, every answer would be given up.
+            poll = probing or self._cut_short
             reading = asyncio.ensure_future(
-                self.source.read_deltas(requests, 0.0 if probing else LONG_POLL, ANSWER_BYTES)
+                self.source.read_deltas(requests, 0.0 if poll else LONG_POLL, ANSWER_BYTES)
             )
             changed = asyncio.ensure_future(self._changed.wait())
             try:
-                await asyncio.wait([reading, changed], return_when=asyncio.FIRST_COMPLETED)
-                if reading.done():
+                await asyncio.wait(
+                    [reading] if poll else [reading, changed], return_when=asyncio.FIRST_COMPLETED
+                )
+                self._cut_short = not reading.done()
+                if not self._cut_short:
                     deltas = reading.result()
                     if probing and not any(delta.data for delta in deltas):
                         await asyncio.sleep(PROBE_PAUSE)
@@ -206,4 +227,17 @@ class Monitor:
             )
         delay = min(LAST_BACKOFF, FIRST_BACKOFF * 2**self._failures)
         self._failures = min(self._failures + 1, 10)
-        await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+        await self._hold_off(error, delay * random.uniform(0.5, 1.0))  # noqa: S311 - jitter
+
+    async def _hold_off(self, error: Exception, seconds: float) -> None:
+        """Wait, at most ``FINAL_BACKOFF`` where a node's end waits; who refuses us is not hurried."""
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        while True:
+            self._changed.clear()
+            hurry = any(watch.finishing for watch in self._watches)
+            most = FINAL_BACKOFF if hurry and not isinstance(error, AuthenticationError) else seconds
+            rest = begun + min(seconds, most) - loop.time()
+            if rest <= 0:
+                return
+            await self._pause(rest)

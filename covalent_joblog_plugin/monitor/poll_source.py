@@ -59,14 +59,20 @@ class PollSource:
 
     async def _poll(self, request: ReadRequest, share: int) -> Delta:
         size = share if request.size < 0 else min(share, request.size)
+        hook = "poll_file"
         async with self._slots:
             try:
                 data = await self._hooks.poll_file(request.path, request.pos, size)
+                hook = "stat_file"
                 stat = await self._hooks.stat_file(request.path)
+            except FileNotFoundError:
+                data, stat = b"", None
             except (TransportError, asyncio.CancelledError):
                 raise
             except Exception as error:  # noqa: BLE001 - the author's code; one file's fault is not another's
-                return _problem(request, f"poll_file raised {error!r}")
+                return _problem(request, f"{hook} raised {error!r}")
+        if isinstance(data, (bytearray, memoryview)):
+            data = bytes(data)
         if not isinstance(data, bytes):
             kind = type(data).__name__
             return _problem(

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 CERTAIN = 2
 """Answers that must agree before a file counts as truncated, replaced or read to its end: caches of network
 file systems show old sizes."""
+PATIENCE = 2.0
+"""Seconds for which a file must be unreadable before that counts as its end: it may be a passing fault."""
 
 
 @dataclass(slots=True)
@@ -38,6 +40,7 @@ class Position:
     _tail: bytes = b""
     _stored_tail: bytes = b""
     _emptied: bool = False
+    _unreadable_since: float | None = None
 
     def accept(self, delta: Delta) -> tuple[Seam | None, bytes]:
         """Take in an answer; return a seam to store first and the bytes to store, either may be empty.
@@ -47,7 +50,13 @@ class Position:
         if delta.pos != self.pos:
             return None, b""  # asked before the store fell behind; it will come again
         self.problem = delta.problem
-        if delta.problem or (delta.size is None and not delta.data):
+        if delta.problem:
+            self._unreadable_since = self._unreadable_since or delta.arrival
+            if delta.arrival - self._unreadable_since >= PATIENCE:
+                self.empties += 1
+            return None, b""
+        self._unreadable_since = None
+        if delta.size is None and not delta.data:
             self.empties += 1
             return None, b""
         if kind := self._contradiction(delta):

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
+
+from covalent_joblog_plugin.model.errors import StoreError
 
 from .items import Append, SeamAt
 from .threads import in_writer
@@ -12,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .node_output import NodeOutput
+
+log = logging.getLogger("covalent_joblog_plugin")
 
 
 async def write(batch: Sequence[tuple[NodeOutput, Append | SeamAt]]) -> list[int]:
@@ -35,7 +40,14 @@ def _write(batch: list[tuple[NodeOutput, Append | SeamAt]]) -> list[int]:
         if (node, item.file) in stopped:
             taken.append(0)
             continue
-        taken.append(node.take(item))
+        try:
+            taken.append(node.take(item))
+        except Exception as error:
+            # A fault of ours in one output must not stop all others'; how much was stored is not known, so
+            # that going on could double it.
+            log.exception("%r of %s is not stored any more", item.file, node)
+            node.given_up[item.file] = StoreError(f"{item.file!r} of {node} cannot be stored: {error!r}")
+            taken.append(0)
         if isinstance(item, Append) and taken[-1] < len(item.data):
             stopped.add((node, item.file))
     for node in {node for node, _ in batch}:

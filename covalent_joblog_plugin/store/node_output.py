@@ -55,6 +55,7 @@ class NodeOutput:
         node_name: The electron's name, as in its row.
         folder: What lies beside the node's own stdout and stderr: the index, other outputs.
         state: Whether it is live, closed or interrupted.
+        given_up: Outputs that take nothing any more, and why.
     """
 
     def __init__(self, dispatch_id: str, node_id: int, node_name: str, folder: Path, min_free: int) -> None:
@@ -72,6 +73,7 @@ class NodeOutput:
         self._interrupting = False
         self._complained = False
         self._unmade: dict[str, StoreError] = {}
+        self.given_up: dict[str, StoreError] = {}
         self._remembered: dict[str, Any] = (read_state(folder / STATE_FILE) or {}).get("remembered", {})
 
     @classmethod
@@ -146,8 +148,8 @@ class NodeOutput:
         """Why output is not stored at present; None while it is."""
         if self.state is not NodeState.LIVE:
             return StoreError(f"{self} is {self.state.value}: later output is not stored")
-        channels = list(self._channels.values())
-        return next(iter([*self._unmade.values(), *(c.trouble for c in channels if c.trouble)]), None)
+        known = [c.trouble for c in list(self._channels.values()) if c.trouble]
+        return next(iter([*self.given_up.values(), *self._unmade.values(), *known]), None)
 
     async def remember(self, values: dict[str, Any]) -> None:
         """Keep ``values`` beside the output; failing is only logged, but for a TypeError: not JSON."""
@@ -225,7 +227,7 @@ class NodeOutput:
     def _writable(self, name: str) -> Channel | None:
         """The output to write to, made if it is new; None, and why in ``trouble``, if it cannot be."""
         self._heed_interrupt()
-        if self.state is not NodeState.LIVE:
+        if self.state is not NodeState.LIVE or name in self.given_up:
             return None
         try:
             channel = self._channel(name, make=True)
