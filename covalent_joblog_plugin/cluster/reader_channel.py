@@ -45,6 +45,7 @@ class Conversation:
     known: dict[str, tuple[int, int, int | None, float | None]] = field(default_factory=dict)
     seq: int = 0
     waiting: asyncio.Future[list[Delta]] | None = None
+    hot: set[str] = field(default_factory=set)
     _ids: int = 0
 
     def message(
@@ -55,16 +56,18 @@ class Conversation:
         wanted: dict[str, tuple[int, int, int | None, float | None]] = {}
         for request in requests:
             limit = None if request.size < 0 else request.size
-            known = self.known.get(request.path)
+            known = None if request.path in self.hot else self.known.get(request.path)
             number = self._next_id() if known is None else known[0]
             now = (number, request.pos, limit, pace.get(request.path))
             wanted[request.path] = now
             if known is None:
-                changed.append([*now, request.path])
+                changed.append([*now, request.path, int(request.path in self.hot)])
             elif known != now:
                 changed.append(list(now))
-        dropped = [entry[0] for path, entry in self.known.items() if path not in wanted]
+        kept = {entry[0] for entry in wanted.values()}
+        dropped = [entry[0] for entry in self.known.values() if entry[0] not in kept]
         self.known = wanted
+        self.hot.difference_update(wanted)
         self.seq += 1
         told = {"slot": slot, "seq": self.seq, "wait": wait, "max": max_bytes}
         return {**told, "set": changed, "drop": dropped}
@@ -171,6 +174,10 @@ class ReaderChannel:
         finally:
             sending.add_done_callback(_retrieve)
             answer.cancel()
+
+    def expect_news(self, slot: int, paths: set[str]) -> None:
+        """News of these files is likely soon: they are looked at often from the next question on."""
+        self._slots.setdefault(slot, Conversation()).hot |= paths
 
     async def close(self) -> None:
         """End the reader."""

@@ -103,6 +103,11 @@ class ReaderSource:
         finally:
             self._free_slots.append(slot)
 
+    def expect_news(self, paths: set[str]) -> None:
+        """Somebody will soon write to these files, which the monitor reads."""
+        if self._channel is not None:
+            self._channel.expect_news(OUTPUT, paths)
+
     @property
     def by_channel(self) -> bool:
         """Whether a reader stays on the login node."""

@@ -4,10 +4,11 @@
 Requests are JSON, one a line:
 
     {"slot": 0, "seq": 7, "wait": 30, "max": 4194304,
-     "set": [[id, pos, size, pace, path], ...], "drop": [id, ...]}
+     "set": [[id, pos, size, pace, path, hot], ...], "drop": [id, ...]}
 
 Each slot is a conversation of its own with its own files; a request tells only what changed in it, and a new
-one takes the place of the one that waits. ``path`` is given when the id is new. ``pace`` is the longest time
+one takes the place of the one that waits. ``path`` is given when the id is new, with ``hot`` 1 where news
+is expected at once. ``pace`` is the longest time
 in seconds between two looks, or null. ``wait`` 0 is a poll: every file is answered.
 
 Answers are frames:
@@ -65,7 +66,7 @@ class Reader:
 
     def serve(self) -> float:
         """Look at what is due and answer; returns seconds until the next look."""
-        now = time.monotonic()
+        now, began, carried = time.monotonic(), time.process_time(), 0
         self.budget.fill(now)
         pause = IDLE_EXIT
         # Who looked last comes last: where looks are few, each slot gets its share.
@@ -73,6 +74,7 @@ class Reader:
             if slot.seq is None:
                 continue
             files, raw = self.look_at_due(slot, now)
+            carried += sum(map(len, raw))
             if files or slot.poll or slot.deadline <= now:
                 answer({"slot": number, "seq": slot.seq, "files": files}, raw)
                 slot.seq = None
@@ -80,18 +82,18 @@ class Reader:
             due = min([one.due for one in slot.files.values()] or [slot.deadline])
             due = max(due, now + self.budget.wait())
             pause = min(pause, max(0.0, min(slot.deadline, due) - now))
+        self.budget.worked(time.process_time() - began, carried)
         return pause
 
     def look_at_due(self, slot: Slot, now: float) -> Tuple[List[Entry], List[bytes]]:
         """Look at the files whose time has come; entries and raw bytes of those with news."""
-        due = [(one.looked, number) for number, one in slot.files.items() if slot.poll or one.due <= now]
-        due.sort()
+        due = [(one.lateness(now), n) for n, one in slot.files.items() if slot.poll or one.due <= now]
+        due.sort(reverse=True)
         files: List[Entry] = []
         raw: List[Optional[Parts]] = []
         room, last = slot.max, None
-        began = time.process_time()
         for _, number in due:
-            if room <= 0 or not (slot.poll or self.budget.wait() <= 0):
+            if room <= 0 or (self.budget.empty and not slot.poll):
                 break
             one = slot.files[number]
             slot.looked = time.monotonic()
@@ -106,8 +108,6 @@ class Reader:
                 last = one
         if last is not None and room > 0 and sum(1 for parts in raw if parts and parts[2]) == 1:
             self.extend(files, raw, slot, last, now)
-        if last is None:
-            self.budget.cpu -= time.process_time() - began
         return files, [part for parts in raw for part in parts or ()]
 
     def extend(
@@ -136,7 +136,9 @@ class Reader:
         news = bool(parts and parts[2])
         before, one.seen = one.seen, seen
         complaint, one.complaint = one.complaint, entry.get("problem")
-        if news or (seen is not None and before != seen):
+        appeared = seen is not None and before is None and one.missing
+        one.missing = "missing" in entry
+        if news or appeared or (seen is not None and before is not None and before != seen):
             one.news = now
         one.due = now + one.interval(now)
         if everything or news or (one.complaint and one.complaint != complaint):

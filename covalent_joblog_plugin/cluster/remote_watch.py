@@ -7,30 +7,38 @@ from typing import Any, Dict, Optional, Tuple
 LOOKS_PER_SECOND = 100.0
 CPU_SHARE = 0.01
 CPU_BURST = 0.5
+BYTES_PER_CPU_SECOND = 100e6
+LOOKS_AT_ONCE = 10
+QUIET_AFTER = 60.0
 
 Seen = Tuple[int, int, int, int]
 """Inode, device, size, mtime."""
 
 
 class File:
-    """A file of one slot, and what is known of it."""
+    """A file of one slot, and what is known of it; ``hot`` where news is expected at once."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, now: float, hot: bool) -> None:
         self.path = path.encode("utf-8", "surrogateescape")
         self.pos = 0
         self.limit: Optional[int] = None
         self.pace: Optional[float] = None
         self.seen: Optional[Seen] = None
         self.complaint: Optional[str] = None
-        self.news = time.monotonic()
+        self.missing = False
+        self.news = now - (0.0 if hot else QUIET_AFTER - 5.0)
         self.looked = 0.0
         self.due = 0.0
 
     def interval(self, now: float) -> float:
         """Seconds between two looks."""
         idle = now - self.news
-        pace = 0.2 if idle < 5 else 1.0 if idle < 60 else min(30.0, max(2.0, idle / 30))
+        pace = 0.2 if idle < 5 else 1.0 if idle < QUIET_AFTER else min(30.0, max(2.0, idle / 30))
         return pace if self.pace is None else min(pace, self.pace)
+
+    def lateness(self, now: float) -> float:
+        """Time since the last look, in its own intervals: where looks are few, all are late alike."""
+        return (now - self.looked) / self.interval(now)
 
 
 class Slot:
@@ -51,7 +59,7 @@ class Slot:
         for change in message.get("set", ()):
             number, pos, limit, pace = change[:4]
             if len(change) > 4:
-                self.files[number] = File(change[4])
+                self.files[number] = File(change[4], now, bool(change[5]))
             one = self.files[number]
             one.pos, one.limit, one.pace = pos, limit, pace
             one.due = min(one.due, one.looked + one.interval(now))
@@ -81,6 +89,17 @@ class Budget:
         """Somebody looked at a file; polls may run into debt, but not far."""
         self.looks = max(self.looks - 1, -LOOKS_PER_SECOND)
 
+    def worked(self, cpu: float, carried: int) -> None:
+        """So many seconds of CPU were used; carrying new bytes is not counted."""
+        self.cpu = max(self.cpu - max(0.0, cpu - carried / BYTES_PER_CPU_SECOND), -CPU_SHARE)
+
+    @property
+    def empty(self) -> bool:
+        """Whether nobody may look now."""
+        return self.looks < 1 or self.cpu < 0
+
     def wait(self) -> float:
-        """Seconds until another look is allowed."""
-        return max(0.0, (1 - self.looks) / LOOKS_PER_SECOND, -self.cpu / CPU_SHARE)
+        """Seconds until it is worth while to look again: not for a single look."""
+        if not self.empty:
+            return 0.0
+        return max((LOOKS_AT_ONCE - self.looks) / LOOKS_PER_SECOND, -self.cpu / CPU_SHARE)

@@ -154,15 +154,15 @@ class Job:
         found = {record[name] for record in self.started.values() for name in ("output", "error")}
         return [FileRef(path, path.rpartition("/")[2]) for path in sorted(found) if path.startswith("/")]
 
-    def markers(self) -> dict[str, float | None]:
-        """Marker files to look for → longest time in seconds between two looks (None: no hurry)."""
-        wanted: dict[str, float | None] = {}
+    def markers(self) -> dict[str, bool]:
+        """Marker files to look for → whether they are to be seen soon."""
+        wanted: dict[str, bool] = {}
         current = self.execution_folder(self.execution)
         if self.execution not in self.started:
-            wanted[f"{current}/started"] = 1.0
+            wanted[f"{current}/started"] = True
         elif self.execution not in self.exits:
-            wanted[f"{current}/exit"] = 1.0
-        wanted[f"{self.execution_folder(self.execution + 1)}/started"] = None
+            wanted[f"{current}/exit"] = True
+        wanted[f"{self.execution_folder(self.execution + 1)}/started"] = False
         return wanted
 
     def saw_marker(self, path: str, record: dict[str, str]) -> None:

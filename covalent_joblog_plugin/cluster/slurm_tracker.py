@@ -35,6 +35,9 @@ log = logging.getLogger(__name__)
 MARKER_WAIT = 30.0
 """Seconds one long poll for marker files may take."""
 MARKER_BYTES = 1 << 20
+MARKER_LOOKS = 50.0
+"""Looks a second for all marker files."""
+FASTEST_MARKERS, SLOWEST_MARKERS = 0.3, 4.8
 GATHER = 0.1
 """Seconds in which questions about states are gathered into one."""
 IDS_AT_ONCE = 500
@@ -159,11 +162,11 @@ class JobTracker:
         for tracked in self._jobs.values():
             if tracked.end.done():
                 continue
-            for path, limit in tracked.job.markers().items():
+            for path, soon in tracked.job.markers().items():
                 owners[path] = tracked
-                if limit is not None:
-                    pace[path] = limit
-        return owners, pace
+                if soon:
+                    pace[path] = 0.0
+        return owners, dict.fromkeys(pace, _marker_pace(len(pace)))
 
     async def _read_markers(self, owners: dict[str, TrackedJob], pace: dict[str, float]) -> None:
         requests = [ReadRequest(path, 0) for path in owners]
@@ -182,6 +185,8 @@ class JobTracker:
                 whole += 1
                 tracked = owners[delta.path]
                 tracked.job.saw_marker(delta.path, record)
+                if delta.path.endswith("/started"):
+                    self._reader.expect_news({file.path for file in tracked.job.output_files()})
                 if tracked.ending:
                     self._soon(tracked)
                 self._judge(tracked)
@@ -211,9 +216,8 @@ class JobTracker:
                 failures += 1
 
     def _asking(self) -> list[TrackedJob]:
-        return [
-            t for t in self._jobs.values() if t.job.job_id is not None and (t.job.leaving or not t.end.done())
-        ]
+        submitted = [tracked for tracked in self._jobs.values() if tracked.job.job_id is not None]
+        return [t for t in submitted if not t.end.done() or (t.job.leaving and not t.job.gone)]
 
     async def _query(self) -> None:
         """Ask for all jobs at once.
@@ -270,3 +274,11 @@ class JobTracker:
         chunks = [ids[at : at + IDS_AT_ONCE] for at in range(0, len(ids), IDS_AT_ONCE)]
         # A single id that Slurm has forgotten is an error, a list of them is not.
         return [["-j", ",".join(map(str, chunk * 2 if len(chunk) == 1 else chunk))] for chunk in chunks]
+
+
+def _marker_pace(files: int) -> float:
+    """Longest time in seconds between two looks at a marker file: half of the looks allowed are for them."""
+    pace = FASTEST_MARKERS
+    while pace < files / MARKER_LOOKS and pace < SLOWEST_MARKERS:
+        pace *= 2
+    return pace

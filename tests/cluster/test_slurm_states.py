@@ -23,6 +23,7 @@ from covalent_joblog_plugin.cluster.slurm_states import (
     parse_rows,
 )
 from covalent_joblog_plugin.model.errors import TransportError
+from tests.rigs.daemons import until
 
 STATES = sorted(LIVE | FINAL | FINAL_LATER)
 WORDS = st.text(st.characters(codec="ascii", exclude_characters="|\n\r\x0b\x0c\x1c\x1d\x1e"), max_size=20)
@@ -51,8 +52,13 @@ def test_a_row_as_squeue_prints_it(slurm_rig):
     job = int(
         slurm_rig.slurm("sbatch", "--parsable", "-o", "/dev/null", "--begin=now+1hour", "--wrap", "true")
     )
-    row = parse_rows(slurm_rig.slurm("squeue", "-h", "--me", "-t", "all", "-O", FIELDS))[job]
-    assert (row.state, row.restarts, row.wait_status, row.reason, row.nodes) == (
+
+    def row():
+        return parse_rows(slurm_rig.slurm("squeue", "-h", "--me", "-t", "all", "-O", FIELDS))[job]
+
+    until(lambda: row().reason == "BeginTime", "the controller has looked at it")
+    seen = row()
+    assert (seen.state, seen.restarts, seen.wait_status, seen.reason, seen.nodes) == (
         "PENDING",
         0,
         0,

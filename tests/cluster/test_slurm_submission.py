@@ -62,7 +62,7 @@ async def test_folder_files_and_job_are_made_in_one_command_for_the_user_alone(s
 
 
 async def test_a_workdir_of_any_name_is_taken_as_it_is(slurm_rig, cluster, tmp_path):
-    for name in [
+    names = [
         "two words",
         "it's",
         '"q"',
@@ -73,12 +73,16 @@ async def test_a_workdir_of_any_name_is_taken_as_it_is(slurm_rig, cluster, tmp_p
         "-x",
         "~y",
         "*",
-    ]:
+    ]
+
+    async def runs(name):
         job = await submitted(cluster, "print('here')", f"{tmp_path}/{name}")
         end = await cluster.ended(job)
         assert (end.state, job.path.startswith(f"{tmp_path}/{name}/")) == ("COMPLETED", True), name
         assert (Path(job.path) / "x000" / "stdout").read_text() == "here\n"
         assert (Path(job.path) / "slurm.log").read_bytes() == b""
+
+    await asyncio.gather(*map(runs, names))
     assert list(slurm_rig.folder.rglob("pwned")) + list(tmp_path.rglob("pwned")) == []
 
 

@@ -96,7 +96,7 @@ class SlurmRig:
         self._start_munged()
         self.start_slurmctld()
         self.daemons.start("slurmd", self._tool("slurmd"), "-D", "-N", "node1", "-f", str(self.conf))
-        until(lambda: self.slurm("sinfo", "-h", "-o", "%T").strip() == "idle", "slurmd is idle")
+        until(lambda: self._node_state() == "idle", "slurmd is idle")
         self._make_keys(fields)
         self.start_sshd()
         # The first scheduler round comes 3 s after the controller started, whatever its settings.
@@ -154,6 +154,12 @@ class SlurmRig:
         """Start the controller; it goes on with the jobs it knew."""
         self.daemons.start("slurmctld", self._tool("slurmctld"), "-D", "-f", str(self.conf))
         until(lambda: self._succeeds("scontrol", "ping"), "slurmctld answers")
+        if self.daemons.pid("slurmd"):
+            # Until slurmd has told a restarted controller that it is there, jobs wait for the node.
+            until(lambda: self._node_state() in {"idle", "mixed", "allocated"}, "the node is back")
+
+    def _node_state(self) -> str:
+        return self.slurm("sinfo", "-h", "-o", "%T").strip()
 
     def stop_slurmctld(self) -> None:
         """Stop the controller; jobs go on."""
