@@ -8,7 +8,6 @@ import hashlib
 import os
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -287,24 +286,3 @@ async def test_those_who_ask_at_the_same_tick_share_one_command(slurm_rig, shell
 async def test_rc_files_that_talk_get_into_no_file(source, tmp_path):
     (tmp_path / "file").write_bytes(b"mine")
     assert (await ask(source, (tmp_path / "file", 0)))[str(tmp_path / "file")].data == b"mine"
-
-
-async def test_four_hundred_resting_files_cost_the_login_node_next_to_nothing(
-    slurm_rig, channel_source, tmp_path: Path
-):
-    paths = [tmp_path / str(n) for n in range(400)]
-    for path in paths:
-        path.write_bytes(b"x")
-    await ask(channel_source, *[(path, 1) for path in paths])
-    (pid,) = slurm_rig.find_command("take(n)")
-    began, cpu = time.monotonic(), _cpu(pid)
-    for _ in range(5):
-        assert await ask(channel_source, *[(path, 1) for path in paths], wait=1) == {}
-    spent, passed = _cpu(pid) - cpu, time.monotonic() - began
-    # What is left of the first burst may be spent on top of one per cent.
-    assert spent <= 0.5 + 0.02 * passed
-
-
-def _cpu(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

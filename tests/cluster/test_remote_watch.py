@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -97,3 +99,26 @@ async def test_a_resting_file_is_looked_at_often_as_soon_as_news_is_expected(she
     assert (await asking)[0].data == b"news"
     assert time.monotonic() - wrote < 0.6
     await source.close()
+
+
+@pytest.mark.slurm
+async def test_four_hundred_resting_files_cost_the_login_node_next_to_nothing(slurm_rig, shell, tmp_path):
+    paths = [tmp_path / str(n) for n in range(400)]
+    for path in paths:
+        path.write_bytes(b"x")
+    source = ReaderSource(shell, "channel")
+    requests = [ReadRequest(str(path), 1) for path in paths]
+    await source.read_deltas(requests, 0, 1000)
+    (pid,) = slurm_rig.find_command("take(n)")
+    began, cpu = time.monotonic(), _cpu(pid)
+    for _ in range(5):
+        assert await source.read_deltas(requests, 1, 1000) == []
+    spent, passed = _cpu(pid) - cpu, time.monotonic() - began
+    # What is left of the first burst may be spent on top of one per cent.
+    assert spent <= 0.5 + 0.02 * passed
+    await source.close()
+
+
+def _cpu(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
