@@ -168,9 +168,9 @@ def test_a_full_disk_is_called_so():
 
 def test_an_end_before_the_function_is_told_from_one_of_the_function():
     end = _ended(job(rc=127))
-    assert script_end(end, b"bash: /opt/python: not found\n") == (
+    assert script_end(end, b"bash: /usr/local/python: not found\n") == (
         "Python was not found where the job ran; set python, modules or conda_env\n"
-        "stderr ended with:\nbash: /opt/python: not found"
+        "stderr ended with:\nbash: /usr/local/python: not found"
     )
     assert script_end(_ended(job(rc=78)), b"") == "the setup of the job failed before the function began"
     assert script_end(_ended(job(rc=3)), b"x") == ""

@@ -48,7 +48,9 @@ def options(rig: SlurmRig, **more: Any) -> dict[str, Any]:
 PYTHON = __import__("sys").executable
 
 
-def run(server: CovalentServer, rig: SlurmRig, body: str, given: dict[str, Any] | None = None, **more: Any) -> str:
+def run(
+    server: CovalentServer, rig: SlurmRig, body: str, given: dict[str, Any] | None = None, **more: Any
+) -> str:
     """Dispatch one electron with that body; the dispatch's id."""
     return dispatch(server, FLOW, body=body, options=options(rig, **more), given=given or {})
 
