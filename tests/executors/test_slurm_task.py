@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,6 +10,8 @@ import pytest
 from tests.executors.dispatches import dispatch, node, wait_for_text
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.rigs.covalent_server import CovalentServer
     from tests.rigs.slurm import SlurmRig
 
