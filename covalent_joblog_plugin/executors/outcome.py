@@ -52,13 +52,28 @@ def failure(executor: str, error: BaseException) -> Exception:
         executor: Name of the executor's class.
         error: What ``run()`` raised.
     """
-    if isinstance(error, TaskRuntimeError):
-        return JobFailed(str(error) or f"{executor} raised TaskRuntimeError without a text")
-    if isinstance(error, Exception):
-        return error if str(error) else JobFailed(f"{executor}: {error!r}")
+    own = _text(error)
     if isinstance(error, asyncio.CancelledError):
-        return JobFailed(f"{executor}.run(): something it waited for was cancelled ({error!r})")
-    return JobFailed(f"{executor}.run() raised {error!r}")
+        text = f"{executor}.run(): something it waited for was cancelled"
+    elif not isinstance(error, Exception):
+        text = f"{executor}.run() raised {error!r}"
+    else:
+        text = own or f"{executor}.run() raised {type(error).__name__} without a text"
+    # Covalent can neither store a lone surrogate nor show a TaskRuntimeError.
+    text = text.encode("utf-8", "backslashreplace").decode()
+    if text == own and isinstance(error, Exception) and not isinstance(error, TaskRuntimeError):
+        return error
+    failed = JobFailed(text)
+    failed.__cause__ = error
+    return failed
+
+
+def _text(error: BaseException) -> str | None:
+    """What the exception says; None where an author's own class cannot say it."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - see above
+        return None
 
 
 def checked(executor: str, result: Any) -> Any:

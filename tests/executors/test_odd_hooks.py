@@ -57,6 +57,11 @@ def test_a_broken_hook_beside_the_run_costs_neither_task_nor_text(
         ("async def run(f, a, k): raise GeneratorExit", "GeneratorExit"),
         ("async def run(f, a, k): raise asyncio.TimeoutError", "TimeoutError"),
         ("async def setup(): raise ValueError", "ValueError"),
+        ("async def run(f, a, k): raise ValueError('\\udcff')", "\\udcff"),
+        (
+            "class Mute(Exception):\n def __str__(self): return 1/0\nasync def run(f, a, k): raise Mute",
+            "Mute without a text",
+        ),
         ("async def run(f, a, k): raise asyncio.CancelledError", "was cancelled"),
         ("async def run(f, a, k): return 5", "returned a int"),
     ],
