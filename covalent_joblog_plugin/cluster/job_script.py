@@ -149,14 +149,14 @@ function="""
 
 def _step(spec: ScriptSpec) -> str:
     if not spec.use_srun:
-        run = '"${python[@]}" -u "$dir/runner.py" "$dir/bundle" "$box"'
+        run = '"${python[@]}" "$dir/runner.py" "$dir/bundle" "$box"'
         return _RUN.replace("COMMAND", f'{run} >>"$box/stdout" 2>>"$box/stderr"')
     # Each rank opens its own files: what goes through srun is held back until the end of a line.
     rank = (
         "box=$1 dir=$2; shift 2; umask=$(umask); umask 077; r=$SLURM_PROCID\n"
         'if [ "$r" = 0 ]; then own=$box; exec >>"$box/stdout" 2>>"$box/stderr"\n'
         'else own=$(mktemp -d); exec >>"$box/rank$r.stdout" 2>>"$box/rank$r.stderr"; fi\n'
-        'umask "$umask"; "$@" -u "$dir/runner.py" "$dir/bundle" "$own"; rc=$?\n'
+        'umask "$umask"; "$@" "$dir/runner.py" "$dir/bundle" "$own"; rc=$?\n'
         '[ "$r" = 0 ] || rm -rf -- "$own"; exit "$rc"'
     )
     options = shlex.join(srun_argv(dict(spec.srun_options)))

@@ -140,6 +140,15 @@ async def test_text_is_in_the_file_as_soon_as_it_is_printed(cluster, tmp_path):
     assert (end.state, out, err) == ("COMPLETED", "now\n", "now\n")
 
 
+async def test_a_user_who_wants_buffering_gets_it(cluster, tmp_path):
+    code = "import os; print('late'); os.system('cat ' + os.environ['BOX'] + '/stdout >&2')"
+    own = {"PYTHONUNBUFFERED": ""}
+    _, out, err, _ = await done(
+        cluster, tmp_path, code, setup_commands=('export BOX="$box"',), environment=own
+    )
+    assert (out, err) == ("late\n", "")
+
+
 async def test_every_rank_has_its_own_files_and_rank_0_gives_the_result(cluster, tmp_path):
     code = """
 import os, sys
