@@ -32,9 +32,10 @@ PACE = ((5.0, 0.05), (60.0, 0.25), (float("inf"), 1.0))
 class _Seen:
     news: float
     due: float = 0.0
-    file: tuple[int, int] | None = None
+    file: tuple[int, int, int] | None = None
+    """Inode, device and time of the last change in ns, when it was last looked at."""
     suspicious: int = 0
-    """Looks that must open the file although its size says nothing new: another file is there now."""
+    """Looks that must open the file although its size says nothing new: it is another one, or rewritten."""
     told: bool = False
 
 
@@ -112,7 +113,7 @@ class LocalFiles:
             return self._empty(request)
         except OSError:
             return None  # opening it says what is wrong
-        file = (status.st_ino, status.st_dev)
+        file = (status.st_ino, status.st_dev, status.st_mtime_ns)
         if seen.file not in {None, file}:
             seen.suspicious = 3
         seen.file = file

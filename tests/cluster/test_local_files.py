@@ -4,7 +4,7 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -93,9 +93,16 @@ async def test_positions_beyond_four_gib_are_exact(source: LocalFiles, tmp_path:
     assert found["big"].hole > 4 * (1 << 30)
 
 
-@pytest.mark.parametrize("text", [b"new\n", b"0123456789", b"longer than before\n"])
-async def test_a_replaced_file_of_any_size_is_noticed(
-    source: LocalFiles, tmp_path: Path, text: bytes
+def _replace(path: Path, text: bytes) -> None:
+    other = path.with_name("other")
+    other.write_bytes(text)
+    other.replace(path)
+
+
+@pytest.mark.parametrize("write", [_replace, Path.write_bytes], ids=["replaced", "rewritten"])
+@pytest.mark.parametrize("text", [b"new\n", b"abcdefghij", b"longer than before\n"])
+async def test_a_replaced_or_rewritten_file_of_any_size_is_noticed(
+    source: LocalFiles, tmp_path: Path, text: bytes, write: Callable[[Path, bytes], object]
 ) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"0123456789")
@@ -107,7 +114,6 @@ async def test_a_replaced_file_of_any_size_is_noticed(
             stored += data
             seams += [seam.kind] if seam else []
         if turn == 0:
-            (tmp_path / "other").write_bytes(text)
-            (tmp_path / "other").replace(path)
+            write(path, text)
     assert stored == b"0123456789" + text
     assert seams in ([SeamKind.REPLACED], [SeamKind.TRUNCATED])
