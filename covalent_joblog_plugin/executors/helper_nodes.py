@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from covalent._shared_files.config import get_config
+
 from covalent_joblog_plugin.model.errors import PayloadError
 from covalent_joblog_plugin.payload import bundle
 from covalent_joblog_plugin.payload.verdict import CannotBegin
@@ -55,6 +57,7 @@ def local_stand_in(
         return None
     if not call.name.startswith(":") and output.node_name not in COLLECTION_NODES:
         return None
-    stand_in = _InServer(max_log_bytes=executor.max_log_bytes)
+    # It reads no files: any folder that is there will do, and the home folder need not be writable.
+    stand_in = _InServer(max_log_bytes=executor.max_log_bytes, workdir=get_config("dispatcher.cache_dir"))
     stand_in.__dict__.update(_send_queue=executor._send_queue, _recv_queue=executor._recv_queue)  # noqa: SLF001
     return stand_in

@@ -82,3 +82,28 @@ def test_a_function_that_exits_in_a_thread_of_the_server_ends_its_task_alone(
     assert "SystemExit(3)" in found["error"]
     (tmp_path / "again").mkdir()
     assert done(covalent_server, tmp_path / "again", "")["status"] == "COMPLETED"
+
+
+HELPERS = """
+import covalent as ct
+executor = ct.executor.OddHooksExecutor(folder=folder)
+
+@ct.electron(executor=executor)
+def make():
+    return {"letters": ["a", "b"]}
+
+@ct.electron(executor=executor)
+def count(letters):
+    return len(letters)
+
+@ct.lattice
+def flow():
+    return count([make()["letters"], "c"])
+"""
+
+
+def test_helper_nodes_need_no_home_folder_on_the_server(
+    fresh_covalent_server: CovalentServer, tmp_path: Path
+) -> None:
+    (Path(fresh_covalent_server.env["HOME"]) / "covalent").touch()  # no folder can be made there
+    fresh_covalent_server.completed(dispatch(fresh_covalent_server, HELPERS, folder=str(tmp_path)))
