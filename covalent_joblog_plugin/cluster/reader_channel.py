@@ -69,7 +69,9 @@ class Conversation:
         self.known = wanted
         self.hot.difference_update(wanted)
         self.seq += 1
-        told = {"slot": slot, "seq": self.seq, "wait": wait, "max": max_bytes}
+        told: dict[str, Any] = {"slot": slot, "seq": self.seq, "wait": wait, "max": max_bytes}
+        if not wait and not all(request.now for request in requests):
+            told["now"] = [wanted[request.path][0] for request in requests if request.now]
         return {**told, "set": changed, "drop": dropped}
 
     def deltas(self, header: dict[str, Any], raw: bytes, session: str) -> list[Delta]:

@@ -87,17 +87,19 @@ class Reader:
 
     def look_at_due(self, slot: Slot, now: float) -> Tuple[List[Entry], List[bytes]]:
         """Look at the files whose time has come; entries and raw bytes of those with news."""
-        due = [(one.lateness(now), n) for n, one in slot.files.items() if slot.poll or one.due <= now]
+        due = [(one.lateness(now), n) for n, one in slot.files.items() if slot.wants(n) or one.due <= now]
         due.sort(reverse=True)
         files: List[Entry] = []
         raw: List[Optional[Parts]] = []
         room, last = slot.max, None
         for _, number in due:
-            if room <= 0 or (self.budget.empty and not slot.poll):
+            if room <= 0:
                 break
+            if self.budget.empty and not slot.wants(number):
+                continue
             one = slot.files[number]
             slot.looked = time.monotonic()
-            entry, parts = self.look(one, min(FAIR, room), now, slot.poll)
+            entry, parts = self.look(one, min(FAIR, room), now, slot.wants(number))
             if entry is None:
                 continue
             entry["i"] = number

@@ -2,7 +2,7 @@
 """What is watched, and how often it may be looked at. Part of a program; see ``remote_frames``."""
 
 import time
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Set, Tuple
 
 LOOKS_PER_SECOND = 100.0
 CPU_SHARE = 0.01
@@ -48,6 +48,7 @@ class Slot:
         self.files: Dict[int, File] = {}
         self.seq: Optional[int] = None
         self.poll = False
+        self.now: Optional[Set[int]] = None
         self.deadline = 0.0
         self.max = 0
         self.looked = 0.0
@@ -68,7 +69,12 @@ class Slot:
                 one.due = 0.0
         self.seq, self.max = message["seq"], message["max"]
         self.poll = not message["wait"]
+        self.now = set(message["now"]) if "now" in message else None
         self.deadline = now + message["wait"]
+
+    def wants(self, number: int) -> bool:
+        """Whether a file must be looked at and answered for, whatever there is to tell."""
+        return self.poll and (self.now is None or number in self.now)
 
 
 class Budget:

@@ -79,11 +79,14 @@ class ReadRequest:
         path: As in the ``FileRef``.
         pos: Byte offset in the source file.
         size: At most so many bytes; -1 leaves it to the source.
+        now: In a poll: look now and answer also when nothing is new. Others are answered for as in a long
+            poll, when it is their turn to be looked at and there is news.
     """
 
     path: str
     pos: int
     size: int = -1
+    now: bool = True
 
 
 @dataclass(frozen=True, slots=True)

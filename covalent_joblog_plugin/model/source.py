@@ -24,11 +24,11 @@ class DeltaSource(Protocol):
 
         With ``wait=0`` it is a poll. Positions are the caller's: the same request twice gives the same
         bytes twice, so a lost connection costs nothing, and the call may be cancelled at any time; the
-        next one starts afresh. Files without news may be left out of the answer, but with ``wait=0``
-        a readable or missing file that is not left out for lack of room is always answered, so that
-        the caller can tell "read, nothing new" from "not read". Not there yet is a Delta with no
-        data, ``size`` None and no ``problem``. ``FAIR_BYTES`` a file while others have news too; a
-        lone file may use the whole answer.
+        next one starts afresh. Files without news may be left out of the answer. But a poll always
+        answers for a readable or missing file whose request says ``now``, if there is room, so that the
+        caller can tell "read, nothing new" from "not read". Not there yet is a Delta with no data,
+        ``size`` None and no ``problem``. ``FAIR_BYTES`` a file while others have news too; a lone file
+        may use the whole answer.
 
         Args:
             requests: Files and positions (bytes); each path at most once.

@@ -85,8 +85,8 @@ class Monitor:
         Done when the cluster says that nobody writes any more and two reads in a row after that had
         nothing new, or after ``timeout`` seconds; then a seam says that the end may be missing.
         """
-        watch.begin_final_read()
-        self._changed.set()
+        watch.finishing = True
+        self.files_changed(watch)
         try:
             await asyncio.wait_for(self._read_to_end(watch, writers_gone), timeout)
             await self._say_unreadable(watch)
@@ -98,7 +98,8 @@ class Monitor:
     async def _read_to_end(self, watch: Watch, writers_gone: Callable[[], Awaitable[bool]]) -> None:
         while not await writers_gone():  # noqa: ASYNC110 - it is the cluster that must be asked again
             await asyncio.sleep(PROBE_PAUSE)
-        watch.forget_empties()
+        watch.prove_end()
+        self._changed.set()
         async with self._progress:
             await self._progress.wait_for(lambda: watch.at_end)
 
@@ -190,6 +191,8 @@ class Monitor:
                     requests[request.path], asked[request.path] = request, [(watch, lane)]
                 elif request.pos == known.pos:
                     asked[request.path].append((watch, lane))
+                    if request.now:
+                        requests[request.path] = request
         return list(requests.values()), asked
 
     async def _pause(self, seconds: float) -> None:

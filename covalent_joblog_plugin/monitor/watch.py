@@ -43,7 +43,8 @@ class Watch:
         files: Answers which files to read; asked all the time, so it may do no I/O.
         max_log_bytes: Bytes kept of each stored output; then a seam.
         lanes: What feeds which output.
-        finishing: Its job is over: it is read to the end.
+        finishing: Its job is over.
+        proving: Nobody writes any more, either: it is read to its end.
         retry_at: While the store cannot take more, the loop's time of the next try.
     """
 
@@ -52,6 +53,7 @@ class Watch:
     max_log_bytes: int
     lanes: Lanes = field(default_factory=Lanes)
     finishing: bool = False
+    proving: bool = False
     retry_at: float = 0.0
     _refresh_at: float | None = None
     _requests: list[tuple[ReadRequest, Lane]] | None = None
@@ -84,7 +86,7 @@ class Watch:
     @property
     def probing(self) -> bool:
         """Whether an answer "nothing new" is needed, which only a poll without a wait gives."""
-        return self.finishing or any(lane.superseded for lane in self.open_lanes())
+        return self.proving or any(lane.superseded for lane in self.open_lanes())
 
     @property
     def at_end(self) -> bool:
@@ -100,13 +102,10 @@ class Watch:
             and all(not lane.superseded and lane.position.empties >= CERTAIN for lane in self.open_lanes())
         )
 
-    def begin_final_read(self) -> None:
-        """From now on only reads made after the job's end count as proof that nothing more comes."""
-        self.finishing = True
-        self.forget_empties()
-
-    def forget_empties(self) -> None:
-        """Let no earlier answer count as proof that nothing more comes."""
+    def prove_end(self) -> None:
+        """Nobody writes any more: from now on answers that have nothing new prove that nothing is left."""
+        self.proving = True
+        self._requests = None
         self.files_changed()
         for lane in self.open_lanes():
             for position in lane.positions:
@@ -123,7 +122,10 @@ class Watch:
             for lane in self.open_lanes():
                 position = lane.position
                 room = self.max_log_bytes - lane.taken
-                self._requests.append((ReadRequest(position.ref.path, position.pos, room + 1), lane))
+                asked = ReadRequest(
+                    position.ref.path, position.pos, room + 1, now=self.proving or lane.superseded
+                )
+                self._requests.append((asked, lane))
         return self._requests
 
     def accept(self, lane: Lane, delta: Delta) -> list[Pending]:

@@ -8,6 +8,7 @@ import hashlib
 import os
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -75,6 +76,26 @@ async def test_a_poll_answers_for_every_file_and_says_which_are_missing(source, 
     assert (missing.data, missing.size, missing.problem) == (b"", None, "")
     at_end = (await ask(source, (tmp_path / "here", 4)))[str(tmp_path / "here")]
     assert (at_end.data, at_end.size, at_end.before) == (b"", 4, b"text")
+
+
+async def test_a_poll_for_one_file_leaves_those_that_rest_alone_but_not_the_news(channel_source, tmp_path):
+    for name in ("ended", "rests", "busy"):
+        (tmp_path / name).write_bytes(b"seen")
+
+    async def poll():
+        requests = [ReadRequest(str(tmp_path / n), 4, now=n == "ended") for n in ("ended", "rests", "busy")]
+        return {Path(d.path).name: d.data for d in await channel_source.read_deltas(requests, 0.0, MIB)}
+
+    await ask(channel_source, *[(tmp_path / n, 4) for n in ("ended", "rests", "busy")])
+    assert await poll() == {"ended": b""}
+    with (tmp_path / "busy").open("ab") as file:
+        file.write(b"news")
+    found, deadline = {}, time.monotonic() + 10
+    while "busy" not in found and time.monotonic() < deadline:
+        found = await poll()
+        assert "rests" not in found
+        await asyncio.sleep(0.1)  # as often as the monitor asks; more would use up what looking may cost
+    assert found == {"ended": b"", "busy": b"news"}
 
 
 async def test_a_file_may_appear_after_its_folder_after_the_question(source, tmp_path):

@@ -120,16 +120,15 @@ def _only(node: NodeOutput, broken: Callable[..., None]) -> Callable[..., None]:
 
 
 class Hooks:
-    """An author's hooks whose third to fifth polls fail."""
+    """An author's hooks that fail for ``times`` polls after the first twelve bytes."""
 
     def __init__(self, fault: Exception, times: float) -> None:
-        self.polls = 0
         self._fault = fault
         self._times = times
 
     async def poll_file(self, path: str, pos: int, size: int = -1) -> bytes:  # noqa: ARG002
-        self.polls += 1
-        if 2 < self.polls < 3 + self._times:
+        if pos >= 12 and self._times > 0:
+            self._times -= 1
             raise self._fault
         return b"first second third"[pos : pos + 6]
 
