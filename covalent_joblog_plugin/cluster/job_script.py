@@ -3,7 +3,8 @@
 
 Each execution of the job (a requeue is another one) has a folder ``x<NNN>`` of its own, so nothing is ever
 truncated: ``stdout`` and ``stderr`` of the function, and the markers ``started`` and ``exit``, which appear
-whole or not at all. The function runs in ``work``.
+whole or not at all. The function runs in ``work``. The script's own variables and functions begin with
+``jl_``: setup commands and ``environment`` share its names.
 """
 
 from __future__ import annotations
@@ -60,32 +61,38 @@ def job_script(spec: ScriptSpec) -> str:
         _python(spec),
         _step(spec),
         *spec.teardown_commands,
-        'finish "$rc"',
+        'jl_finish "$jl_rc"',
     ]
     return "\n".join(parts) + "\n"
 
 
 _BEGIN = r"""
-dir=$1
-n=${SLURM_RESTART_COUNT:-0}
-box=$dir/x$(printf %03d "$n")
+jl_dir=$1
+jl_n=${SLURM_RESTART_COUNT:-0}
+jl_box=$jl_dir/x$(printf %03d "$jl_n")
 # Slurm sends SIGTERM to every process of the job; this shell outlives it, to say how the others ended.
 # SIGUSR1 and SIGUSR2 come to this shell alone (sbatch --signal=B:…); the function gets them.
-function=
-trap 'signalled=1 cancelled=1' TERM
-for name in USR1 USR2; do trap "signalled=1; [ -z \"\$function\" ] || kill -$name \$function" "$name"; done
-record() { ( umask 077; cat >"$box/$1.tmp" ) && mv -f "$box/$1.tmp" "$box/$1"; }
-finish() { printf '%s\n' "rc=$1" "time=$(date +%s)" end | record exit; exit "$1"; }
-mkdir -p -m 700 "$box"
-if [ -e "$box/started" ] && ! grep -qx "job=$SLURM_JOB_ID" "$box/started"; then
-  echo "another job runs in $dir already" >&2
+jl_function= jl_cancelled=
+trap 'jl_signalled=1 jl_cancelled=1' TERM
+for jl_name in USR1 USR2; do
+  trap "jl_signalled=1; [ -z \"\$jl_function\" ] || kill -$jl_name \$jl_function" "$jl_name"
+done
+jl_record() { ( umask 077; cat >"$jl_box/$1.tmp" ) && mv -f "$jl_box/$1.tmp" "$jl_box/$1"; }
+jl_finish() {
+  { printf '%s\n' "rc=$1" "time=$(date +%s)"; grep -s '^tasks=' "$jl_box/ranks"; echo end; } | jl_record exit
+  exit "$1"
+}
+mkdir -p -m 700 "$jl_box"
+if [ -e "$jl_box/started" ] && ! grep -qx "job=$SLURM_JOB_ID" "$jl_box/started"; then
+  echo "another job runs in $jl_dir already" >&2
   exit 75
 fi
-( umask 077; : >>"$box/stdout"; : >>"$box/stderr" )
-printf '%s\n' "job=$SLURM_JOB_ID" "execution=$n" "host=$(hostname)" "time=$(date +%s)" \
-  "tasks=${SLURM_NTASKS:-1}" "output=$(readlink /proc/$$/fd/1)" "error=$(readlink /proc/$$/fd/2)" end |
-  record started || { echo "cannot write to $box: it must be on a file system the nodes share" >&2; exit 73; }
-cd "$dir/work" || finish 73
+( umask 077; : >>"$jl_box/stdout"; : >>"$jl_box/stderr" )
+printf '%s\n' "job=$SLURM_JOB_ID" "execution=$jl_n" "host=$(hostname)" "time=$(date +%s)" \
+  "output=$(readlink /proc/$$/fd/1)" "error=$(readlink /proc/$$/fd/2)" end |
+  jl_record started ||
+  { echo "cannot write to $jl_box: it must be on a file system the nodes share" >&2; exit 73; }
+cd "$jl_dir/work" || jl_finish 73
 # An environment that was not inherited whole keeps srun from finding anything, unless it is told so.
 export SLURM_EXPORT_ENV=ALL SLURM_UNBUFFEREDIO=1
 """
@@ -112,53 +119,58 @@ def _setup(spec: ScriptSpec) -> list[str]:
 
 
 def _give_up(status: int, why: str) -> str:
-    return f'{{ echo {shlex.quote(why)} "on $(hostname)" >>"$box/stderr"; finish {status}; }}'
+    return f'{{ echo {shlex.quote(why)} "on $(hostname)" >>"$jl_box/stderr"; jl_finish {status}; }}'
 
 
 _FIND_PYTHON = r"""
-for python in "python$wanted" python3 python; do
-  command -v "$python" >/dev/null || continue
-  found=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])') || continue
-  [ -z "$wanted" ] || [ "$found" = "$wanted" ] && break
-  found=
+for jl_python in "python$jl_wanted" python3 python; do
+  command -v "$jl_python" >/dev/null || continue
+  jl_found=$("$jl_python" -c 'import sys; print("%d.%d" % sys.version_info[:2])') || continue
+  [ -z "$jl_wanted" ] || [ "$jl_found" = "$jl_wanted" ] && break
+  jl_found=
 done
 # Without a fitting one the first there is says what it is and what was wanted.
-[ -n "$found" ] || python=$(command -v python3 || command -v python)
-if [ -z "$python" ]; then
-  echo "no Python $wanted in PATH on $(hostname) ($PATH); set python, modules or conda_env" >>"$box/stderr"
-  finish 127
+[ -n "$jl_found" ] || jl_python=$(command -v python3 || command -v python)
+if [ -z "$jl_python" ]; then
+  echo "no Python $jl_wanted in PATH on $(hostname) ($PATH); set python, modules or conda_env" \
+    >>"$jl_box/stderr"
+  jl_finish 127
 fi
-python=("$python")"""
+jl_python=("$jl_python")"""
 
 
 def _python(spec: ScriptSpec) -> str:
+    # What the setup switched on (set -e, set -u) is for its own lines.
     if spec.python:
-        return f"python=({shlex.join(spec.python)})"
-    return f"wanted={shlex.quote(spec.python_version)} found={_FIND_PYTHON}"
+        return f"set +eu\njl_python=({shlex.join(spec.python)})"
+    return f"set +eu\njl_wanted={shlex.quote(spec.python_version)} jl_found={_FIND_PYTHON}"
 
 
 # In the background, because a shell that waits in the foreground handles no signal; what runs there would
 # ignore SIGINT. A wait that a signal interrupted is begun again.
 _RUN = r"""
-[ -z "$cancelled" ] || finish 143
+[ -z "$jl_cancelled" ] || jl_finish 143
 ( trap - INT QUIT; exec COMMAND ) &
-function=$!
-while :; do signalled=; wait "$function"; rc=$?; [ -n "$signalled" ] || break; done
-function="""
+jl_function=$!
+while :; do jl_signalled=; wait "$jl_function"; jl_rc=$?; [ -n "$jl_signalled" ] || break; done
+jl_function="""
 
 
 def _step(spec: ScriptSpec) -> str:
     if not spec.use_srun:
-        run = '"${python[@]}" "$dir/runner.py" "$dir/bundle" "$box"'
-        return _RUN.replace("COMMAND", f'{run} >>"$box/stdout" 2>>"$box/stderr"')
-    # Each rank opens its own files: what goes through srun is held back until the end of a line.
+        run = '"${jl_python[@]}" "$jl_dir/runner.py" "$jl_dir/bundle" "$jl_box"'
+        return _RUN.replace("COMMAND", f'{run} >>"$jl_box/stdout" 2>>"$jl_box/stderr"')
+    # Each rank opens its own files: what goes through srun is held back until the end of a line. How many
+    # there are only the step itself knows.
     rank = (
-        "box=$1 dir=$2; shift 2; umask=$(umask); umask 077; r=$SLURM_PROCID\n"
-        'if [ "$r" = 0 ]; then own=$box; exec >>"$box/stdout" 2>>"$box/stderr"\n'
-        'else own=$(mktemp -d); exec >>"$box/rank$r.stdout" 2>>"$box/rank$r.stderr"; fi\n'
-        'umask "$umask"; "$@" "$dir/runner.py" "$dir/bundle" "$own"; rc=$?\n'
-        '[ "$r" = 0 ] || rm -rf -- "$own"; exit "$rc"'
+        "jl_box=$1 jl_dir=$2; shift 2; jl_umask=$(umask); umask 077; jl_r=$SLURM_PROCID\n"
+        'if [ "$jl_r" = 0 ]; then jl_own=$jl_box; exec >>"$jl_box/stdout" 2>>"$jl_box/stderr"\n'
+        'printf "tasks=%s\\nend\\n" "$SLURM_STEP_NUM_TASKS" >"$jl_box/ranks.tmp"\n'
+        'mv -f "$jl_box/ranks.tmp" "$jl_box/ranks"\n'
+        'else jl_own=$(mktemp -d); exec >>"$jl_box/rank$jl_r.stdout" 2>>"$jl_box/rank$jl_r.stderr"; fi\n'
+        'umask "$jl_umask"; "$@" "$jl_dir/runner.py" "$jl_dir/bundle" "$jl_own"; jl_rc=$?\n'
+        '[ "$jl_r" = 0 ] || rm -rf -- "$jl_own"; exit "$jl_rc"'
     )
     options = shlex.join(srun_argv(dict(spec.srun_options)))
     step = f"srun --unbuffered --kill-on-bad-exit=1 {options} bash -c {shlex.quote(rank)}"
-    return _RUN.replace("COMMAND", f'{step} rank "$box" "$dir" "${{python[@]}}"')
+    return _RUN.replace("COMMAND", f'{step} rank "$jl_box" "$jl_dir" "${{jl_python[@]}}"')

@@ -24,7 +24,7 @@ GATHER = 0.05
 """Seconds in which removals are gathered into one command."""
 
 OUR_FILES = (
-    r"(job\.sh|runner\.py|bundle|slurm\.log|job|submit\.lock|stdout|stderr|started|exit|result|verdict"
+    r"(job\.sh|runner\.py|bundle|slurm\.log|job|submit\.lock|stdout|stderr|started|exit|ranks|result|verdict"
     r"|rank\d+\.std(out|err)|.*\.tmp)$"
 )
 """Names of the files the executor makes in a job's folder."""

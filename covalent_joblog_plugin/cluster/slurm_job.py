@@ -93,6 +93,7 @@ class Job:
         execution: The newest start of it that is known of.
         started: Records of its starts, by execution.
         exits: Records of its ends, by execution.
+        ranks: How many ranks it has, by execution; told by its step.
         row: What squeue said last; None while it has said nothing of it.
         answered: When squeue gave the last good answer after its submission; monotonic seconds.
         unlisted: Good answers in a row without it.
@@ -108,6 +109,7 @@ class Job:
     execution: int = 0
     started: dict[int, dict[str, str]] = field(default_factory=dict)
     exits: dict[int, dict[str, str]] = field(default_factory=dict)
+    ranks: dict[int, dict[str, str]] = field(default_factory=dict)
     row: JobRow | None = None
     answered: float = 0.0
     unlisted: int = 0
@@ -141,11 +143,14 @@ class Job:
             box = self.execution_folder(execution)
             files.append(FileRef(f"{box}/stdout", None, "stdout", 0, execution))
             files.append(FileRef(f"{box}/stderr", None, "stderr", 0, execution))
-            tasks = int(self.started.get(execution, {}).get("tasks", 1)) if self.spec.script.use_srun else 1
-            for rank in range(1, tasks):
+            for rank in range(1, self._tasks(execution)):
                 files.append(FileRef(f"{box}/rank{rank}.stdout", None, "stdout", rank, execution))
                 files.append(FileRef(f"{box}/rank{rank}.stderr", None, "stderr", rank, execution))
         return [*files, *self._own_logs()]
+
+    def _tasks(self, execution: int) -> int:
+        told = self.ranks.get(execution) or self.exits.get(execution) or {}
+        return int(told.get("tasks", 1))
 
     def _own_logs(self) -> list[FileRef]:
         if self.spec.own_output:
@@ -162,6 +167,8 @@ class Job:
             wanted[f"{current}/started"] = True
         elif self.execution not in self.exits:
             wanted[f"{current}/exit"] = True
+            if self.spec.script.use_srun and self.execution not in self.ranks:
+                wanted[f"{current}/ranks"] = True
         wanted[f"{self.execution_folder(self.execution + 1)}/started"] = False
         return wanted
 
@@ -169,7 +176,7 @@ class Job:
         """Take in a marker file."""
         box, _, kind = path.removeprefix(f"{self.path}/x").partition("/")
         execution = int(box)
-        (self.started if kind == "started" else self.exits)[execution] = record
+        {"started": self.started, "exit": self.exits, "ranks": self.ranks}[kind][execution] = record
         self.execution = max(self.execution, execution)
 
     def saw_row(self, row: JobRow | None, asked: float) -> None:

@@ -136,7 +136,7 @@ async def test_python_may_be_a_command_of_several_words(cluster, tmp_path):
 
 async def test_text_is_in_the_file_as_soon_as_it_is_printed(cluster, tmp_path):
     code = "import os; print('now'); os.system('cat ' + os.environ['BOX'] + '/stdout >&2')"
-    end, out, err, _ = await done(cluster, tmp_path, code, setup_commands=('export BOX="$box"',))
+    end, out, err, _ = await done(cluster, tmp_path, code, setup_commands=('export BOX="$jl_box"',))
     assert (end.state, out, err) == ("COMPLETED", "now\n", "now\n")
 
 
@@ -144,7 +144,7 @@ async def test_a_user_who_wants_buffering_gets_it(cluster, tmp_path):
     code = "import os; print('late'); os.system('cat ' + os.environ['BOX'] + '/stdout >&2')"
     own = {"PYTHONUNBUFFERED": ""}
     _, out, err, _ = await done(
-        cluster, tmp_path, code, setup_commands=('export BOX="$box"',), environment=own
+        cluster, tmp_path, code, setup_commands=('export BOX="$jl_box"',), environment=own
     )
     assert (out, err) == ("late\n", "")
 
@@ -164,6 +164,41 @@ open(sys.argv[2] + "/result", "w").write(os.environ["SLURM_PROCID"])
         **{(rank, "stderr"): f"error of {rank}\n" for rank in range(3)},
     }
     assert await cluster.fetch(f"{job.path}/x000/result") == b"0"
+
+
+@pytest.mark.parametrize(
+    ("sbatch", "srun"),
+    [(("--ntasks=1", "--cpus-per-task=3"), {"ntasks": 3}), ((), {"ntasks-per-node": 3, "overcommit": True})],
+)
+async def test_ranks_the_step_alone_asks_for_have_their_files_too(cluster, tmp_path, sbatch, srun):
+    code = "import os; print('rank', os.environ['SLURM_PROCID'])"
+    job = await submitted(cluster, code, tmp_path, use_srun=True, srun_options=srun, sbatch_options=sbatch)
+    end = await asyncio.wait_for(cluster.ended(job), 60)
+    assert end.state == "COMPLETED"
+    found = {rank: text for (rank, stream), text in texts(job).items() if stream == "stdout"}
+    assert found == {rank: f"rank {rank}\n" for rank in range(3)}
+
+
+@pytest.mark.parametrize("use_srun", [False, True])
+async def test_any_name_may_be_a_variable_of_the_users(cluster, tmp_path, use_srun):
+    names = ("dir", "n", "box", "name", "function", "rc", "python", "found", "wanted", "umask", "own", "r")
+    code = f"import os; print(*(os.environ[name] for name in {names!r}))"
+    end, out, err, _ = await done(
+        cluster,
+        tmp_path,
+        code,
+        environment={name: f"my_{name}" for name in names[:6]},
+        setup_commands=tuple(f"export {name}=my_{name}" for name in names[6:]),
+        use_srun=use_srun,
+    )
+    assert (end.state, out, err) == ("COMPLETED", " ".join(f"my_{name}" for name in names) + "\n", "")
+
+
+async def test_a_setup_that_is_strict_with_itself_is_not_so_with_the_rest(cluster, tmp_path):
+    end, out, *_ = await done(
+        cluster, tmp_path, "print('ran'); raise SystemExit(3)", setup_commands=("set -euo pipefail",)
+    )
+    assert (end.status, end.recorded, out) == (ExitStatus(code=3), True, "ran\n")
 
 
 async def test_one_failing_rank_ends_the_job(cluster, tmp_path):

@@ -10,7 +10,7 @@ from covalent_joblog_plugin.cluster.slurm_states import FINAL, LIVE, REQUEUE_GRA
 from covalent_joblog_plugin.cluster.slurm_wording import failure, script_end
 from tests.cluster.slurm_jobs import spec
 
-STARTED = {"host": "n7", "tasks": "1", "output": "/w/slurm.log", "error": "/w/slurm.log"}
+STARTED = {"host": "n7", "output": "/w/slurm.log", "error": "/w/slurm.log"}
 
 
 def job(*, started=True, rc=None):
@@ -124,7 +124,8 @@ def test_a_forgotten_job_whose_final_state_was_seen_has_ended_so():
 def test_ranks_have_files_of_their_own():
     one = Job.of(spec("", "/w", use_srun=True))
     one.path = "/w/d"
-    one.saw_marker("/w/d/x000/started", {**STARTED, "tasks": "3"})
+    one.saw_marker("/w/d/x000/started", STARTED)
+    one.saw_marker("/w/d/x000/ranks", {"tasks": "3"})
     ranks = {(file.rank, file.stream): file.path for file in one.output_files() if file.stream}
     assert ranks[0, "stdout"] == "/w/d/x000/stdout"
     assert ranks[2, "stderr"] == "/w/d/x000/rank2.stderr"
