@@ -2,6 +2,7 @@
 """What importing the package does, and does not."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -10,14 +11,23 @@ import pytest
 ENTRY_MODULES = ("joblog_local", "joblog_slurm")
 
 
-def in_a_process_of_its_own(script):
-    """Run ``script``, which prints JSON on its last line."""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+@pytest.fixture
+def in_a_process_of_its_own(tmp_path):
+    """Runs a script, which prints JSON on its last line, for a user who has nothing but the package."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(("COVALENT_", "XDG_"))}
+
+    def run(script):
+        env = ours | {"HOME": str(tmp_path), "COVALENT_CONFIG_DIR": str(tmp_path / "config")}
+        done = subprocess.run(
+            [sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.splitlines()[-1])
+
+    return run
 
 
-def test_importing_covalent_loads_no_room_below_the_executors():
+def test_importing_covalent_loads_no_room_below_the_executors(in_a_process_of_its_own):
     """Covalent imports the entry modules in every client: what they bring is paid by everybody."""
     loaded = in_a_process_of_its_own(
         "import json, sys, covalent;"
@@ -27,7 +37,7 @@ def test_importing_covalent_loads_no_room_below_the_executors():
     assert rooms <= {"executors", "model", "web"}
 
 
-def test_importing_covalent_loads_neither_the_dispatcher_nor_a_client_of_a_cluster():
+def test_importing_covalent_loads_neither_the_dispatcher_nor_a_client_of_a_cluster(in_a_process_of_its_own):
     heavy = ("covalent_dispatcher", "covalent_ui", "asyncssh", "kubernetes", "watchfiles", "sqlalchemy")
     script = "import json, sys, covalent; print(json.dumps(sorted(m.split('.')[0] for m in sys.modules)))"
     without = "import os; os.environ['COVALENT_PLUGIN_LOAD'] = 'false';"
@@ -35,7 +45,7 @@ def test_importing_covalent_loads_neither_the_dispatcher_nor_a_client_of_a_clust
     assert brought.isdisjoint(heavy)
 
 
-def test_importing_covalent_starts_no_thread_and_opens_no_socket():
+def test_importing_covalent_starts_no_thread_and_opens_no_socket(in_a_process_of_its_own):
     """The Dask cluster is forked with the plugins loaded."""
     started = in_a_process_of_its_own(
         "import json, os, threading, covalent;"
@@ -47,7 +57,7 @@ def test_importing_covalent_starts_no_thread_and_opens_no_socket():
 
 
 @pytest.mark.parametrize("short_name", ENTRY_MODULES)
-def test_covalent_knows_the_executor_by_its_short_name_and_its_class(short_name):
+def test_covalent_knows_the_executor_by_its_short_name_and_its_class(in_a_process_of_its_own, short_name):
     known = in_a_process_of_its_own(
         "import json, covalent as ct;"
         "from covalent.executor import _executor_manager as m;"
@@ -68,7 +78,7 @@ FIRST = (
 
 
 @pytest.mark.parametrize("first", FIRST)
-def test_the_executors_are_known_whichever_package_is_imported_first(first):
+def test_the_executors_are_known_whichever_package_is_imported_first(in_a_process_of_its_own, first):
     known = in_a_process_of_its_own(
         f"import json; {first}; import covalent as ct;"
         "from covalent.executor import _executor_manager as m;"
