@@ -221,8 +221,9 @@ class Job:
         if status is not None and not status:
             return self._end("COMPLETED", status)
         if self.unlisted:
-            if record:
-                return self._end("FAILED", status)
+            if record:  # unless it was requeued: the next start's record may be a moment behind
+                over = now - self.first["unlisted"] >= MARKER_GRACE
+                return self._end("FAILED", status) if over else None
             grace = MARKER_GRACE if self._final else VANISHED_GRACE
             over = self.unlisted >= UNLISTED_ANSWERS and now - self.first["unlisted"] >= grace
             return (

@@ -189,7 +189,9 @@ class JobTracker:
                     self._reader.expect_news({file.path for file in tracked.job.output_files()})
                 if tracked.ending:
                     self._soon(tracked)
-                self._judge(tracked)
+        # After all of them: the same answer may tell of an execution's end and of the next one's start.
+        for path in [delta.path for delta in deltas]:
+            self._judge(owners[path])
         if deltas and not whole:
             await asyncio.sleep(HURRY)  # seen half: a network file system will have the rest soon
 

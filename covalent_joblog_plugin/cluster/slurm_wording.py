@@ -32,6 +32,10 @@ _UNSEEN = (
     "it left nothing in its folder: workdir is not visible from its node, or private to each node; "
     "use a folder on a file system that the nodes and the login node share"
 )
+_UNRECORDED = (
+    "its batch script left no record of its end: a line of setup_commands or teardown_commands ended it "
+    "(exit, exec, set -e), or its folder is full or was removed"
+)
 _QUOTA = re.compile("disk quota exceeded|no space left on device", re.IGNORECASE)
 
 
@@ -73,6 +77,8 @@ def cure(end: JobEnd, log: str, *, started: bool) -> str:
         return "its batch script was killed, often by the kernel's out-of-memory killer; raise `mem`"
     if not started and end.host and end.state in {"COMPLETED", "FAILED"}:
         return f"{_UNSEEN}; Slurm ran it on {end.host}"
+    if started and not end.recorded and end.state in {"COMPLETED", "FAILED"}:
+        return _UNRECORDED
     return _STATES.get(end.state, "")
 
 

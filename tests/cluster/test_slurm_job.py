@@ -110,7 +110,17 @@ def test_a_job_that_comes_back_was_never_gone():
 def test_a_forgotten_job_with_its_record_has_ended_as_that_says():
     one = job(rc=3)
     one.saw_row(None, 20)
-    assert (one.end(20).state, one.end(20).status) == ("FAILED", ExitStatus(code=3))
+    end = one.end(20 + MARKER_GRACE)
+    assert (end.state, end.status) == ("FAILED", ExitStatus(code=3))
+
+
+def test_a_forgotten_job_is_not_judged_by_a_start_that_was_requeued():
+    one = job(rc=143)
+    one.saw_row(None, 20)
+    assert one.end(20) is None
+    one.saw_marker("/w/d/x001/started", STARTED)
+    one.saw_marker("/w/d/x001/exit", {"rc": "0"})
+    assert (one.end(21).state, one.end(21).execution) == ("COMPLETED", 1)
 
 
 def test_a_forgotten_job_whose_final_state_was_seen_has_ended_so():
@@ -165,6 +175,12 @@ def test_a_full_disk_is_called_so():
     one = job(rc=1)
     one.saw_row(row("FAILED", wait_status=256), 1)
     assert "no room in workdir" in failure(one, one.end(2), "", b"bash: Disk quota exceeded\n", "ssh c")
+
+
+def test_a_script_that_left_no_record_is_told_from_a_function_that_failed():
+    one = job()
+    one.saw_row(row("FAILED", wait_status=3 << 8), 10)
+    assert "a line of setup_commands or teardown_commands" in failure(one, one.end(100), "", b"", "ssh c")
 
 
 def test_an_end_before_the_function_is_told_from_one_of_the_function():
