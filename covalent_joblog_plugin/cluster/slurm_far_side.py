@@ -59,10 +59,12 @@ class FarCommands:
         """Run one of Slurm's commands.
 
         Raises:
-            TransportError: The connection failed; nothing is known.
+            TransportError: The connection failed, or the login node cannot start it; nothing is known.
         """
         task = {"do": "call", "argv": [command, *self._cluster, *argv], "timeout": timeout}
         done = await self._do(task, b"", timeout + GRACE)
+        if "refused" in done:
+            raise TransportError(f"{command} cannot be started on the login node: {done['refused']}")
         return Called(done["exit"], done["out"], done["err"])
 
     async def submit(self, task: dict[str, Any], files: Sequence[bytes]) -> dict[str, Any]:

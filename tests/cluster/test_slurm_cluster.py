@@ -140,6 +140,23 @@ async def test_a_job_that_ignores_sigterm_is_killed_by_slurm_and_called_cancelle
     await gone(cluster, job)
 
 
+async def test_a_cancel_is_tried_again_while_the_login_node_can_start_nothing(
+    make_cluster, slurm_rig, tmp_path
+):
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "scancel").write_bytes(b"\x7fELF, but not really")
+    (tools / "scancel").chmod(0o755)
+    cluster = make_cluster(slurm_path=str(tools))
+    job = await submitted(cluster, "", tmp_path, sbatch_options=("--begin=now+1hour",))
+    cancelling = asyncio.create_task(cluster.cancel(job.handle()))
+    done, _ = await asyncio.wait([cancelling], timeout=2)
+    assert not done
+    (tools / "scancel").unlink()
+    await asyncio.wait_for(cancelling, 20)
+    assert slurm_rig.jobs().get(job.job_id, "CANCELLED") == "CANCELLED"
+
+
 async def test_cancelling_a_job_that_is_over_or_never_was_does_nothing(cluster, tmp_path):
     job = await submitted(cluster, "", tmp_path)
     await cluster.ended(job)
