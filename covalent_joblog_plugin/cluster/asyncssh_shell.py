@@ -173,6 +173,9 @@ class AsyncsshShell:
                 self._connection = await self._connect(keys)
             except (OSError, ValueError, asyncssh.Error) as error:
                 explained = explain(error, self.endpoint, keys[0] if keys else None)
+                if self._connection is not None and not isinstance(explained, TransportError):
+                    # The options were right before: a name server or a key file is away for a while.
+                    explained = TransportError(f"{explained} (it worked before, and will be tried again)")
                 self._attempts.failed(explained, time.monotonic())
                 raise explained from error
             self._attempts = _Attempts()

@@ -81,18 +81,31 @@ class HostKeys(asyncssh.SSHClient):
         )
 
 
+def _jump(endpoint: SshEndpoint) -> str:
+    """What to know of the jump host, where there is one."""
+    if endpoint.jump_host is None:
+        return ""
+    return (
+        f". If that was the jump host {endpoint.jump_host}: `known_hosts` and `client_keys` are for the login "
+        f"node alone; describe the jump host in the ssh configuration of the user the Covalent server runs as, "
+        f"and run `ssh {endpoint.jump_host}` there once"
+    )
+
+
 def explain(error: Exception, endpoint: SshEndpoint, keys: HostKeys | None = None) -> JobLogError:  # noqa: PLR0911
     """Turn what a connection attempt raised into an error that says what to do."""
     if isinstance(error, JobLogError):
         return error
     if isinstance(error, asyncssh.HostKeyNotVerifiable):
-        known = keys is not None and keys.refused
-        return AuthenticationError(keys.trouble(endpoint) if keys and known else f"{endpoint}: {error}")
+        if keys is not None and keys.refused:
+            return AuthenticationError(keys.trouble(endpoint))
+        return AuthenticationError(f"{endpoint}: {error}{_jump(endpoint)}")
     if isinstance(error, asyncssh.PermissionDenied):
         offered = ", ".join(endpoint.client_keys) or "the agent's keys and the usual key files"
         return AuthenticationError(
             f"{endpoint} refused the login ({error.reason}); offered were {offered}. Check `username` and "
             f"`client_keys`, and that `ssh {endpoint.host}` works for the user the Covalent server runs as"
+            f"{_jump(endpoint)}"
         )
     if isinstance(error, (asyncssh.KeyImportError, asyncssh.KeyEncryptionError)):
         return OptionError(

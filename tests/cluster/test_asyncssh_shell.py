@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+import shutil
 import socket
 import time
 
 import pytest
 
 from covalent_joblog_plugin.model.errors import AuthenticationError, OptionError, TransportError
+from tests.rigs.daemons import until
 from tests.rigs.slurm import SlurmRig, free_ports, make_key
 
 pytestmark = pytest.mark.slurm
@@ -159,6 +161,15 @@ async def test_a_jump_host_is_gone_through(slurm_rig, make_shell, tmp_path, monk
     assert slurm_rig.connections() == before + 2
 
 
+async def test_a_jump_host_that_is_not_trusted_is_named_with_what_to_do(
+    slurm_rig, make_shell, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    jump = f"root@127.0.0.1:{slurm_rig.ssh_port}"
+    with pytest.raises(AuthenticationError, match=f"jump host {jump}.*describe the jump host"):
+        await make_shell(jump_host=jump).run("true")
+
+
 async def test_a_refused_key_names_it_and_is_tried_twice_and_then_not_again(slurm_rig, make_shell, tmp_path):
     make_key(tmp_path / "stranger")
     shell = make_shell(client_keys=(str(tmp_path / "stranger"),))
@@ -184,6 +195,23 @@ async def test_a_key_file_that_is_not_there_is_named_before_anybody_is_asked(slu
     with pytest.raises(OptionError, match=r"client_keys: /no/such/key does not exist on"):
         await make_shell(client_keys=("/no/such/key",)).run("true")
     assert (slurm_rig.folder / "log" / "sshd.log").read_bytes() == before
+
+
+async def test_what_was_right_once_is_tried_again_and_not_called_a_wrong_option(
+    slurm_rig, make_shell, tmp_path
+):
+    key = tmp_path / "key"
+    shutil.copy(slurm_rig.client_key, key)
+    shell = make_shell(client_keys=(str(key),))
+    await shell.run("true")
+    key.rename(tmp_path / "away")
+    slurm_rig.cut_connections()
+    await asyncio.to_thread(until, lambda: not shell.connected, "the end of the connection is noticed")
+    with pytest.raises(TransportError, match="worked before"):
+        await shell.run("true")
+    (tmp_path / "away").rename(key)
+    shell._attempts.not_before = 0.0
+    assert (await shell.run("echo back")).stdout == b"back\n"
 
 
 async def test_a_key_that_cannot_be_read_as_one_is_named(make_shell, tmp_path):
