@@ -101,7 +101,9 @@ def _check_connection(executor: SlurmJobLogExecutor, name: str) -> None:
         raise OptionError(f"{name}: host={executor.host!r} must be the login node, such as host='mycluster'")
     _check_line(name, "host", executor.host)
     if executor.port is not None:
-        options.check_number(name, "port", executor.port, least=1)
+        options.check_number(name, "port", executor.port, least=1, whole=True)
+        if executor.port > 65535:
+            raise OptionError(f"{name}: port={executor.port!r} must be a port of TCP, at most 65535")
     for option in ("username", "jump_host"):
         if getattr(executor, option) is not None:
             _check_line(name, option, getattr(executor, option), empty=False)
@@ -111,7 +113,7 @@ def _check_connection(executor: SlurmJobLogExecutor, name: str) -> None:
         raise OptionError(f"{name}: ssh_config={executor.ssh_config!r} must be True, False or a file")
     options.check_number(name, "connect_timeout", executor.connect_timeout, least=0.1)
     options.check_number(name, "keepalive_interval", executor.keepalive_interval, least=1)
-    options.check_number(name, "max_sessions", executor.max_sessions, least=2)
+    options.check_number(name, "max_sessions", executor.max_sessions, least=2, whole=True)
 
 
 def _check_line(name: str, option: str, value: object, *, empty: bool = True) -> None:
