@@ -86,9 +86,9 @@ def _jump(endpoint: SshEndpoint) -> str:
     if endpoint.jump_host is None:
         return ""
     return (
-        f". If that was the jump host {endpoint.jump_host}: `known_hosts` and `client_keys` are for the login "
-        f"node alone; describe the jump host in the ssh configuration of the user the Covalent server runs as, "
-        f"and run `ssh {endpoint.jump_host}` there once"
+        f". If that was the jump host {endpoint.jump_host}: `known_hosts` and `client_keys` are for the "
+        "login node alone; describe the jump host in the ssh configuration of the user the Covalent server runs "
+        f"as, and run `ssh {endpoint.jump_host}` there once"
     )
 
 
