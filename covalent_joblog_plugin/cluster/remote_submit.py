@@ -94,7 +94,8 @@ def job_id(out: str) -> Optional[int]:
 
 def by_name(task: Answer, env: Dict[str, str]) -> Tuple[bool, Optional[int]]:
     """(whether Slurm answered, the newest job of that unique name)."""
-    which = ["-u", str(os.getuid()), "-t", "all", "--name", task["name"]]
+    # Without -a the jobs of a hidden partition are left out.
+    which = ["-u", str(os.getuid()), "-a", "-t", "all", "--name", task["name"]]
     argv = ["squeue", *task["cluster"], "-h", "-O", "JobID:|", *which]
     found = call(argv, env, 30)
     ids = [int(line.strip("| ")) for line in found["out"].splitlines() if line.strip("| ").isdigit()]

@@ -231,7 +231,8 @@ class JobTracker:
         jobs = self._asking()
         rows = {}
         for argv in self._argvs([t.job.job_id for t in jobs if t.job.job_id is not None]):
-            done = await self._commands.call("squeue", "-h", "-t", "all", "-O", FIELDS, *argv)
+            # Without -a the jobs of a hidden partition are left out.
+            done = await self._commands.call("squeue", "-h", "-a", "-t", "all", "-O", FIELDS, *argv)
             if done.exit_status and self._by_user and "--me" in done.err:
                 self._by_user = False
                 return

@@ -175,6 +175,22 @@ async def test_a_job_taken_by_a_controller_that_did_not_say_so_is_adopted(
     assert jobs_named(slurm_rig, job.name) == [str(job.job_id)]
 
 
+async def test_a_job_in_a_hidden_partition_is_found_and_followed(slurm_rig, make_cluster, tmp_path, wrapper):
+    # The rig's user is root, who sees hidden partitions anyway.
+    (tmp_path / "squeue").write_text(
+        '#!/bin/bash\n[[ " $* " = *" -a "* ]] || exit 0\nexec /usr/bin/squeue "$@"\n'
+    )
+    (tmp_path / "squeue").chmod(0o755)
+    sbatch = wrapper(
+        '$REAL "$@" >&2; echo "sbatch: error: Socket timed out on send/recv operation" >&2; exit 1'
+    )
+    cluster = make_cluster(slurm_path=str(tmp_path), sbatch_command=sbatch)
+    job = await submitted(cluster, "raise SystemExit(3)", tmp_path / "w")
+    end = await asyncio.wait_for(cluster.ended(job), 30)
+    assert (end.state, job.row.state) == ("FAILED", "FAILED")
+    assert jobs_named(slurm_rig, job.name) == [str(job.job_id)]
+
+
 async def test_a_job_the_controller_did_not_take_is_submitted_again(
     slurm_rig, make_cluster, tmp_path, wrapper
 ):
