@@ -87,8 +87,8 @@ def _jump(endpoint: SshEndpoint) -> str:
         return ""
     return (
         f". If that was the jump host {endpoint.jump_host}: `known_hosts` and `client_keys` are for the "
-        "login node alone; describe the jump host in the ssh configuration of the user the Covalent server runs "
-        f"as, and run `ssh {endpoint.jump_host}` there once"
+        "login node alone; describe the jump host in the ssh configuration of the user the Covalent server "
+        f"runs as, and run `ssh {endpoint.jump_host}` there once"
     )
 
 
