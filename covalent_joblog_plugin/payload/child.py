@@ -25,7 +25,7 @@ from covalent_joblog_plugin.model.errors import JobFailed
 from . import bundle as bundles
 from . import verdict as verdicts
 from .processes import Session
-from .threads import in_thread, pool
+from .threads import in_own_thread, in_thread, pool
 from .wording import error_text
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Child:
         Returns:
             Whether all are gone.
         """
-        return await in_thread(self.session.end, grace)
+        return await in_own_thread(self.session.end, grace)
 
     async def group_alive(self) -> bool:
         """Whether any process of the session still runs, the call's own or one it left behind."""
@@ -234,7 +234,7 @@ async def terminate(handle: dict[str, Any], grace: float) -> bool:
     Returns:
         Whether all its processes are gone.
     """
-    return await in_thread(Session.from_handle(handle).end, grace)
+    return await in_own_thread(Session.from_handle(handle).end, grace)
 
 
 async def result(folder: Path, exit_status: int, stderr: Path | None = None) -> TransportableObject:

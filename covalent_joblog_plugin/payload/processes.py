@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 PROC = Path("/proc")
-LOOK_EVERY = 0.05
-"""Seconds between two looks at who is left; nothing tells of the end of other people's children."""
+LOOK_EVERY, SELDOM = 0.05, 0.25
+"""Seconds between two looks at who is left, first and later; nothing tells of the end of other people's
+children, and many may be ended at once."""
 KILL_PATIENCE = 5.0
 """Seconds a killed process may take to disappear (it may wait for a disk)."""
 
@@ -79,11 +80,12 @@ class Session:
         return self._gone_within(KILL_PATIENCE)
 
     def _gone_within(self, seconds: float) -> bool:
-        deadline = time.monotonic() + seconds
+        deadline, pause = time.monotonic() + seconds, LOOK_EVERY
         while self.alive():
             if time.monotonic() >= deadline:
                 return False
-            time.sleep(LOOK_EVERY)
+            time.sleep(pause)
+            pause = min(1.2 * pause, SELDOM)
         return True
 
     def _signal(self, number: signal.Signals) -> None:

@@ -23,3 +23,15 @@ def pool() -> ThreadPoolExecutor:
 async def in_thread(work: Callable[..., T], *args: object) -> T:
     """Run ``work(*args)`` there."""
     return await asyncio.get_running_loop().run_in_executor(pool(), work, *args)
+
+
+async def in_own_thread(work: Callable[..., T], *args: object) -> T:
+    """Run ``work(*args)``, which may wait for long, in a thread of its own; nobody else's work waits for it.
+
+    Given up, it goes on to its end, also when the interpreter exits.
+    """
+    own = ThreadPoolExecutor(1, thread_name_prefix="joblog-wait")
+    try:
+        return await asyncio.get_running_loop().run_in_executor(own, work, *args)
+    finally:
+        own.shutdown(wait=False)

@@ -15,6 +15,7 @@ import pytest
 from covalent_joblog_plugin.model.errors import JobFailed
 from covalent_joblog_plugin.payload import child
 from covalent_joblog_plugin.payload.processes import Session
+from covalent_joblog_plugin.payload.threads import in_thread
 from tests.payload.calls import packed
 from tests.payload.children import DEADLINE, begin, is_there, runs, text_in, wait_for_word
 
@@ -181,3 +182,34 @@ def test_starting_never_blocks_the_loop_and_can_be_given_up(tmp_path, run_in_loo
     run_in_loop(scenario())
 
     assert not (tmp_path / "node" / "verdict").exists()
+
+
+def test_many_that_ignore_the_signal_are_ended_at_once_and_hold_nobody_up(tmp_path, run_in_loop):
+    def function():
+        import signal
+        import time
+
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        print("deaf")
+        time.sleep(1000)
+
+    grace, folders = 2.0, [tmp_path / str(n) for n in range(8)]
+
+    async def scenario():
+        for folder in folders:
+            folder.mkdir()
+        deaf = [await begin(folder, function) for folder in folders]
+        for folder in folders:
+            await text_in(folder / "node" / "stdout", "\n")
+        loop = asyncio.get_running_loop()
+        ending = asyncio.gather(*(process.terminate(grace) for process in deaf))
+        await asyncio.sleep(0)
+        begun = loop.time()
+        await in_thread(os.getpid)
+        other = loop.time() - begun
+        return await ending, loop.time() - begun, other
+
+    gone, took, other = run_in_loop(scenario())
+    assert gone == [True] * len(folders)
+    assert took < 2 * grace
+    assert other < grace
