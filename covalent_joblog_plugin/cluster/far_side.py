@@ -90,7 +90,13 @@ class FarSide:
         noise = bytes(self._buffer[-200:]).decode("utf-8", "replace").strip()
         said = stderr[-400:].decode("utf-8", "replace").strip()
         status = "" if exit_status is None else f" with exit status {exit_status}"
-        return f"the helper on the login node ended{status}: {said or noise or 'it said nothing'}"
+        text = f"the helper on the login node ended{status}: {said or noise or 'it said nothing'}"
+        if self._begun or said or exit_status is None:
+            return text
+        return (
+            f"{text}; it did not even begin: see that the login shell's rc files (such as ~/.bashrc) let a "
+            "command pass when there is no terminal"
+        )
 
     def _find_word(self) -> bool:
         word = self.word.encode()

@@ -31,7 +31,12 @@ def expand(workdir: str) -> str:
         if not value:
             raise RefusedError("workdir=%r: $%s is not set in the login shell; give a path" % (workdir, name))
         workdir = value + slash + rest
-    path = os.path.join(os.path.expanduser("~"), os.path.expanduser(workdir))
+    expanded = os.path.expanduser(workdir)
+    if expanded.startswith("~"):
+        raise RefusedError(
+            "workdir=%r: there is no user %s; give a path" % (workdir, workdir[1:].split("/")[0])
+        )
+    path = os.path.join(os.path.expanduser("~"), expanded)
     if "\\" in path or "\n" in path:
         # Slurm switches file name patterns off at a backslash, and no tool of its survives a newline.
         raise RefusedError("workdir=%r: a backslash or newline cannot be in it" % path)

@@ -52,6 +52,7 @@ def test_a_login_shell_that_prints_without_end_is_called_so():
 
 def test_a_login_node_without_python_is_called_so():
     assert "no Python 3 on the login node" in FarSide(READER).silence(NO_PYTHON, b"")
+    assert "rc files (such as ~/.bashrc)" in FarSide(READER).silence(0, b"")
 
 
 def test_the_command_line_is_one_simple_line_for_any_login_shell():

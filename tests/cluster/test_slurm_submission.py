@@ -103,6 +103,8 @@ async def test_a_workdir_may_begin_with_home_or_with_a_variable_of_the_login_she
         in_scratch = await submitted(cluster, "", "$SCRATCH/runs")
         with pytest.raises(SubmissionError, match=r"\$NOWHERE is not set in the login shell"):
             await submitted(cluster, "", "$NOWHERE/runs")
+        with pytest.raises(SubmissionError, match="there is no user nobody-of-that-name"):
+            await submitted(cluster, "", "~nobody-of-that-name/runs")
         with pytest.raises(SubmissionError, match="is not the name of an environment variable"):
             await submitted(cluster, "", "$(touch pwned)/runs")
     finally:
