@@ -57,9 +57,9 @@ class SizeRecorder:
     def settle(self, row: int, length: int) -> Future[None]:
         """Record the length for good; the future is done when it is in the database."""
         done: Future[None] = Future()
-        with self._changed:
+        with self._changed:  # one step: a write of the row that is under way is not this one
             self._settling.setdefault(row, []).append(done)
-        self.note(row, length, 0)
+            self.note(row, length, 0)
         return done
 
     def _wake(self) -> None:

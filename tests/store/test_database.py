@@ -134,6 +134,28 @@ def test_nobody_waiting_any_more_stops_nothing(rows):
     rows.wait_for(lambda: rows.sizes == {1: 30, 2: 5})
 
 
+def test_a_write_under_way_does_not_count_as_the_last_size():
+    under_way, stored, written = threading.Event(), threading.Event(), []
+
+    def write(sizes):
+        under_way.set()
+        assert stored.wait(10)
+        written.append(dict(sizes))
+
+    class Slow(SizeRecorder):
+        def note(self, row, length, delay):
+            if under_way.is_set():
+                stored.set()  # the write of the size before ends right now
+                time.sleep(0.2)
+            super().note(row, length, delay)
+
+    recorder = Slow(write)
+    recorder.note(1, 10, 0)
+    assert under_way.wait(10)
+    recorder.settle(1, 30).result(10)
+    assert written == [{1: 10}, {1: 30}]
+
+
 def test_what_is_due_later_is_recorded_when_the_server_ends(rows):
     recorder = SizeRecorder(rows.write)
     recorder.note(1, 10, sizes.EVERY)
