@@ -6,8 +6,9 @@ What to do comes as a frame on stdin, the answer is a frame on stdout (see ``rem
 ``{"do": "call", "argv": […], "timeout": s}`` → ``{"exit": n, "out": text, "err": text}``
 
 ``{"do": "submit", "workdir": …, "folder": …, "name": …, "files": [[name, size], …], "sbatch": […],
-"options": […], "output": bool, "script": …, "clean": bool, "again": bool, "cluster": […]}`` →
-``{"dir": …, "id": n, "adopted": bool}`` or ``{"refused": text}`` (nothing was submitted) or
+"options": […], "output": bool, "script": …, "clean": bool, "again": bool, "only_adopt": bool,
+"cluster": […]}`` → ``{"dir": …, "id": n, "adopted": bool}`` or ``{"none": true}`` (only to adopt, and no
+attempt took it) or ``{"refused": text}`` (nothing was submitted) or
 ``{"doubt": text}`` (it may have been, or may be later).
 
 ``{"do": "remove", "dirs": […], "names": regular expression}`` → ``{"removed": [{"left": [names]}, …]}``

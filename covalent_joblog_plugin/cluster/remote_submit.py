@@ -43,13 +43,18 @@ def expand(workdir: str) -> str:
     return os.path.normpath(path)
 
 
-def make_folder(path: str) -> None:
+def make_folder(path: str, attempts: int = 10) -> None:
     """Make a folder and those above it, for the user alone; what exists stays as it is."""
     if os.path.isdir(path):
         return
     make_folder(os.path.dirname(path))
     try:
         os.mkdir(path, 0o700)
+    except FileNotFoundError:
+        # The clean-up of the dispatch's only other job may just have removed the folder above.
+        if not attempts:
+            raise
+        make_folder(path, attempts - 1)
     except FileExistsError:
         if not os.path.isdir(path):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path) from None
@@ -135,6 +140,8 @@ def submit(task: Answer, raw: bytes) -> Answer:
         ) from None
     try:
         found = adopt(task, path, env) if task["again"] else None
+        if found is None and task["only_adopt"]:
+            return {"none": True, "dir": path}
         if found is None:
             fill(task, raw, path)
             found = try_sbatch(task, path, env)

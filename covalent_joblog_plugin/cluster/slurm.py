@@ -131,7 +131,8 @@ class SlurmCluster:
     async def submit(self, job: Job, abandoned: Callable[[], bool] = lambda: False) -> None:
         """Make the job's folder and submit it, in one command; then ``path`` and ``job_id`` are known.
 
-        ``job_id`` stays None when ``abandoned()`` turns true between two attempts.
+        ``job_id`` stays None when ``abandoned()`` turns true before Slurm took the job. Where an attempt may
+        still be on its way, its end is waited for: nothing is left in the queue that nobody knows of.
 
         Where it is not certain whether Slurm took the job, its unique name is looked up before it is
         submitted again.
@@ -144,13 +145,16 @@ class SlurmCluster:
         names = {**job.spec.files, SCRIPT: job_script(job.spec.script).encode()}
         task = self._submission(job, {name: len(data) for name, data in names.items()})
         deadline, failures = time.monotonic() + PATIENCE, 0
-        while not abandoned():
+        while not abandoned() or failures:
+            task["only_adopt"] = abandoned()
             answer = await self._attempt(job, task, list(names.values()), failures, deadline)
             if "id" in answer:
                 job.path, job.job_id = answer["dir"], answer["id"]
                 if answer["adopted"]:
                     log.info("job %s had been taken as %d already", job.name, job.job_id)
                 self._tracker.add(job)
+                return
+            if answer.get("none"):
                 return
             failures += 1
             task["again"] = True
@@ -219,6 +223,7 @@ class SlurmCluster:
             "script": SCRIPT,
             "clean": not job.spec.export_environment,
             "again": False,
+            "only_adopt": False,
         }
 
     async def _attempt(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from covalent_joblog_plugin.cluster import pauses, slurm
+from covalent_joblog_plugin.cluster import pauses, remote_submit, slurm
 from covalent_joblog_plugin.model.errors import SubmissionError, TransportError
 from tests.cluster.slurm_jobs import spec, submitted
 from tests.rigs.daemons import until
@@ -112,6 +112,19 @@ async def test_a_workdir_may_begin_with_home_or_with_a_variable_of_the_login_she
     assert in_home.path.startswith(f"{slurm_rig.home}/runs/dispatch/0-")
     assert relative.path.startswith(f"{slurm_rig.home}/runs/dispatch/0-")
     assert in_scratch.path.startswith(f"{tmp_path}/scratch of me/runs/dispatch/0-")
+
+
+def test_a_folder_that_a_clean_up_takes_away_meanwhile_is_made_again(tmp_path, monkeypatch):
+    real, taken = os.mkdir, []
+
+    def mkdir(path, mode):
+        if path.endswith("node") and not taken:
+            taken.append(Path(path).parent.rmdir())
+        real(path, mode)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    remote_submit.make_folder(f"{tmp_path}/dispatch/node")
+    assert (tmp_path / "dispatch" / "node").is_dir()
 
 
 async def test_a_workdir_that_cannot_be_made_is_named_and_nothing_is_submitted(slurm_rig, cluster, tmp_path):
@@ -226,6 +239,22 @@ async def test_a_connection_cut_during_the_submission_leaves_one_job(
         os.kill(pid, 9)  # only the connection: what it had started goes on
     job = await asyncio.wait_for(submitting, 60)
     assert jobs_named(slurm_rig, job.name) == [str(job.job_id)]
+
+
+async def test_a_submission_given_up_after_its_connection_was_cut_leaves_no_job_that_nobody_knows(
+    slurm_rig, make_cluster, tmp_path, wrapper
+):
+    cluster = make_cluster(sbatch_command=wrapper(f'touch {tmp_path}/begun; sleep 3; exec $REAL "$@"'))
+    job = cluster.prepare(spec("", tmp_path / "w", sbatch_options=("--hold",)))
+    given_up = asyncio.Event()
+    submitting = asyncio.create_task(cluster.submit(job, given_up.is_set))
+    await asyncio.to_thread(until, (tmp_path / "begun").exists, "sbatch is called")
+    given_up.set()
+    for pid in slurm_rig.ssh_sessions():
+        os.kill(pid, 9)  # only the connection: what it had started goes on
+    await asyncio.wait_for(submitting, 60)
+    assert jobs_named(slurm_rig, job.name) == [str(job.job_id)]
+    await cluster.cancel(job.handle())
 
 
 async def test_a_submission_given_up_while_it_is_tried_again_submits_nothing(
