@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from covalent_joblog_plugin.cluster import pauses, remote_submit, slurm
+from covalent_joblog_plugin.cluster import far_side, pauses, slurm
 from covalent_joblog_plugin.model.errors import SubmissionError, TransportError
 from tests.cluster.slurm_jobs import spec, submitted
 from tests.rigs.daemons import until
@@ -116,6 +116,7 @@ async def test_a_workdir_may_begin_with_home_or_with_a_variable_of_the_login_she
 
 def test_a_folder_that_a_clean_up_takes_away_meanwhile_is_made_again(tmp_path, monkeypatch):
     real, taken = os.mkdir, []
+    program = {"__name__": "program"}
 
     def mkdir(path, mode):
         if path.endswith("node") and not taken:
@@ -123,8 +124,9 @@ def test_a_folder_that_a_clean_up_takes_away_meanwhile_is_made_again(tmp_path, m
         real(path, mode)
 
     monkeypatch.setattr(os, "mkdir", mkdir)
-    remote_submit.make_folder(f"{tmp_path}/dispatch/node")
-    assert (tmp_path / "dispatch" / "node").is_dir()
+    exec(far_side.source(far_side.COMMANDS), program)
+    program["make_folder"](f"{tmp_path}/dispatch/node")
+    assert (tmp_path / "dispatch/node").is_dir()
 
 
 async def test_a_workdir_that_cannot_be_made_is_named_and_nothing_is_submitted(slurm_rig, cluster, tmp_path):
@@ -192,9 +194,8 @@ async def test_a_job_taken_by_a_controller_that_did_not_say_so_is_adopted(
 
 async def test_a_job_in_a_hidden_partition_is_found_and_followed(slurm_rig, make_cluster, tmp_path, wrapper):
     # The rig's user is root, who sees hidden partitions anyway.
-    (tmp_path / "squeue").write_text(
-        '#!/bin/bash\n[[ " $* " = *" -a "* ]] || exit 0\nexec /usr/bin/squeue "$@"\n'
-    )
+    text = '#!/bin/bash\n[[ " $* " = *" -a "* ]] || exit 0\nexec /usr/bin/squeue "$@"\n'
+    (tmp_path / "squeue").write_text(text)
     (tmp_path / "squeue").chmod(0o755)
     sbatch = wrapper(
         '$REAL "$@" >&2; echo "sbatch: error: Socket timed out on send/recv operation" >&2; exit 1'
@@ -251,7 +252,7 @@ async def test_a_submission_given_up_after_its_connection_was_cut_leaves_no_job_
     await asyncio.to_thread(until, (tmp_path / "begun").exists, "sbatch is called")
     given_up.set()
     for pid in slurm_rig.ssh_sessions():
-        os.kill(pid, 9)  # only the connection: what it had started goes on
+        os.kill(pid, 9)
     await asyncio.wait_for(submitting, 60)
     assert jobs_named(slurm_rig, job.name) == [str(job.job_id)]
     await cluster.cancel(job.handle())
