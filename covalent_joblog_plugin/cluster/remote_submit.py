@@ -143,7 +143,11 @@ def submit(task: Answer, raw: bytes) -> Answer:
         if found is None and task["only_adopt"]:
             return {"none": True, "dir": path}
         if found is None:
-            fill(task, raw, path)
+            try:
+                fill(task, raw, path)
+            except OSError as error:
+                text = "its folder %s cannot be written: %s; make room there or use another workdir"
+                raise RefusedError(text % (path, error)) from None
             found = try_sbatch(task, path, env)
         if "id" in found:
             write(os.path.join(path, "job"), b"%d\n" % found["id"])

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
 from covalent_joblog_plugin.cluster.slurm_states import ExitStatus
+from covalent_joblog_plugin.model.errors import SubmissionError
 from tests.cluster.slurm_jobs import WAIT, submitted
 from tests.rigs.daemons import until
 
@@ -246,6 +248,18 @@ async def test_a_link_in_the_working_folder_is_not_followed_by_the_clean_up(clus
     await gone(cluster, job)
     await cluster.remove(job)
     assert (tmp_path / "precious" / "stdout").read_text() == "keep"
+
+
+@pytest.fixture
+def full_folder(tmp_path):
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", tmp_path], check=True)
+    yield tmp_path
+    subprocess.run(["umount", tmp_path], check=True)
+
+
+async def test_a_full_workdir_is_told_before_anything_is_submitted(cluster, full_folder):
+    with pytest.raises(SubmissionError, match=f"its folder {full_folder}/.* No space left.*; make room"):
+        await submitted(cluster, "#" * 100_000, full_folder)
 
 
 async def test_a_site_whose_squeue_knows_no_me_is_asked_by_id(make_cluster, tmp_path):
