@@ -14,7 +14,6 @@ from covalent.executor.base import AsyncBaseExecutor
 from covalent.executor.schemas import TaskUpdate
 from covalent.executor.utils import Signals
 
-from covalent_joblog_plugin.model.capabilities import YES, Answer, Capabilities, Capability
 from covalent_joblog_plugin.model.errors import JobLogError
 
 from . import options
@@ -22,6 +21,7 @@ from . import options
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from covalent_joblog_plugin.model.capabilities import Capabilities
     from covalent_joblog_plugin.model.records import FileRef, FileStat
     from covalent_joblog_plugin.model.source import DeltaSource
 
@@ -110,6 +110,8 @@ class JobLogExecutor(AsyncBaseExecutor):
 
     def capabilities(self) -> Capabilities:
         """What can be done with the output of a node of this executor."""
+        from covalent_joblog_plugin.model.capabilities import YES, Answer, Capabilities, Capability
+
         sees_truncation = type(self).stat_file is not JobLogExecutor.stat_file
         name = type(self).__name__
         return Capabilities(

@@ -10,9 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from covalent_joblog_plugin.model.capabilities import Capabilities
 from covalent_joblog_plugin.model.errors import JobFailed, OptionError
-from covalent_joblog_plugin.model.records import FileRef, Seam, SeamKind
 from covalent_joblog_plugin.web import hook
 
 from . import options
@@ -21,6 +19,8 @@ from .base import JobLogExecutor
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from covalent_joblog_plugin.model.capabilities import Capabilities
+    from covalent_joblog_plugin.model.records import FileRef
     from covalent_joblog_plugin.model.source import DeltaSource
     from covalent_joblog_plugin.payload.bundle import Call
     from covalent_joblog_plugin.payload.child import Child
@@ -82,10 +82,14 @@ class LocalJobLogExecutor(JobLogExecutor):
 
     def capabilities(self) -> Capabilities:
         """See ``JobLogExecutor``."""
+        from covalent_joblog_plugin.model.capabilities import Capabilities
+
         return Capabilities()
 
     def get_files_to_monitor(self, dispatch_id: str, node_id: int) -> Iterable[FileRef | str]:  # noqa: ARG002
         """The two captured streams and ``log_files``, once the task has a folder."""
+        from covalent_joblog_plugin.model.records import FileRef
+
         folder: Path | None = self.__dict__.get("_folder")
         if folder is None:
             return []
@@ -189,6 +193,7 @@ class LocalJobLogExecutor(JobLogExecutor):
 
     async def after_final_read(self) -> None:
         """Remove the captured files, whose text is stored, and say who may still write to them."""
+        from covalent_joblog_plugin.model.records import Seam, SeamKind
         from covalent_joblog_plugin.payload.threads import in_thread
 
         process: Child | None = self.__dict__.pop("_process", None)

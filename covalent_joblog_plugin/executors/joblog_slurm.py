@@ -8,9 +8,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from covalent_joblog_plugin.model.capabilities import Capabilities
 from covalent_joblog_plugin.model.errors import TransportError
-from covalent_joblog_plugin.model.records import FileRef
 from covalent_joblog_plugin.web import hook
 
 from . import options, slurm_checks
@@ -21,6 +19,8 @@ if TYPE_CHECKING:
 
     from covalent_joblog_plugin.cluster.slurm import SlurmCluster
     from covalent_joblog_plugin.cluster.slurm_job import Job, JobSpec
+    from covalent_joblog_plugin.model.capabilities import Capabilities
+    from covalent_joblog_plugin.model.records import FileRef
     from covalent_joblog_plugin.payload.bundle import Call
 
 EXECUTOR_PLUGIN_NAME = "SlurmJobLogExecutor"
@@ -168,10 +168,14 @@ class SlurmJobLogExecutor(JobLogExecutor):
 
     def capabilities(self) -> Capabilities:
         """See ``JobLogExecutor``."""
+        from covalent_joblog_plugin.model.capabilities import Capabilities
+
         return Capabilities()
 
     def get_files_to_monitor(self, dispatch_id: str, node_id: int) -> Iterable[FileRef | str]:  # noqa: ARG002
         """Streams of every execution and rank, Slurm's own log and ``log_files``."""
+        from covalent_joblog_plugin.model.records import FileRef
+
         job = self._job
         if job is None or not job.path:
             return []
