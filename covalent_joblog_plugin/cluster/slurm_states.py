@@ -86,6 +86,17 @@ def parse_rows(text: str) -> dict[int, JobRow]:
     return rows
 
 
+_SHOWN = re.compile(r"\s*JobId=(\d+) JobName=\S+ .*?\bJobState=([A-Z_]+) .*?\bRestarts=(\d+) ")
+
+
+def parse_shown(text: str) -> JobRow | None:
+    """The row of ``scontrol -o show job`` of a job of ours; None unless it is alive."""
+    found = _SHOWN.match(text)
+    if found is None or meaning(found.group(2)) is not Meaning.LIVE:
+        return None
+    return JobRow(int(found.group(1)), found.group(2), int(found.group(3)))
+
+
 ACCOUNTING_FIELDS = "JobIDRaw,State,ExitCode,NodeList"
 """For ``sacct -n -X -P -o``."""
 _ACCOUNTED = re.compile(r"(\d+)\|([A-Z_]+)[^|]*\|(\d+):(\d+)\|([^|]*)")

@@ -22,6 +22,7 @@ from .slurm_states import (
     parse_accounting,
     parse_record,
     parse_rows,
+    parse_shown,
 )
 from .tracked_job import HURRY, TrackedJob
 
@@ -243,9 +244,17 @@ class JobTracker:
             rows.update(parse_rows(done.out))
         for tracked in jobs:
             tracked.job.saw_row(rows.get(tracked.job.job_id or 0), asked)
-        await self._consult_accounting([tracked.job for tracked in jobs if tracked.job.lost], asked)
+        lost = [tracked.job for tracked in jobs if tracked.job.lost]
+        await self._consult_accounting([job for job in lost if not await self._alive(job, asked)], asked)
         for tracked in jobs:
             self._answered(tracked)
+
+    async def _alive(self, job: Job, asked: float) -> bool:
+        """Whether the controller still has a job that squeue does not list: some sites' squeue lags."""
+        shown = await self._commands.call("scontrol", "-a", "-o", "show", "job", str(job.job_id))
+        if (row := parse_shown(shown.out)) is not None:
+            job.saw_row(row, asked)
+        return row is not None
 
     async def _consult_accounting(self, lost: list[Job], asked: float) -> None:
         """Ask sacct, which many sites do not have, for jobs that squeue has forgotten."""

@@ -292,7 +292,7 @@ async def test_a_job_squeue_has_forgotten_is_looked_up_in_the_accounting(
     job = await submitted(cluster, "import time; time.sleep(1000)", tmp_path / "w")
     await asyncio.to_thread(until, lambda: bool(job.started and job.row), "it runs")
     # The real squeue forgets a job only after minutes, and the rig has no accounting.
-    for name, text in (("squeue", "exit 0"), ("sacct", sacct.replace("%d", str(job.job_id)))):
+    for name, text in ("squeue", ""), ("scontrol", "exit 1"), ("sacct", sacct.replace("%d", f"{job.job_id}")):
         (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
         (tmp_path / name).chmod(0o755)
     end = await asyncio.wait_for(cluster.ended(job), 30)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +25,7 @@ from covalent_joblog_plugin.cluster.slurm_states import (
     parse_rows,
 )
 from covalent_joblog_plugin.model.errors import TransportError
+from tests.cluster.slurm_jobs import submitted
 from tests.rigs.daemons import until
 
 STATES = sorted(LIVE | FINAL | FINAL_LATER)
@@ -146,3 +149,15 @@ def test_what_accounting_says_counts_only_where_the_job_is_over():
         7: ("COMPLETED", 0),
         8: ("CANCELLED", 15),
     }
+
+
+async def test_a_squeue_that_lists_nothing_ends_no_job_that_the_controller_has(
+    make_cluster, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("covalent_joblog_plugin.cluster.slurm_job.VANISHED_GRACE", 4.0)
+    (tmp_path / "squeue").write_text("#!/bin/bash\nexit 0\n")
+    (tmp_path / "squeue").chmod(0o755)
+    cluster = make_cluster(slurm_path=str(tmp_path), state_interval=1.0)
+    job = await submitted(cluster, "import time; time.sleep(10); raise SystemExit(3)", tmp_path / "w")
+    end = await asyncio.wait_for(cluster.ended(job), 40)
+    assert (end.state, end.status, end.recorded) == ("FAILED", ExitStatus(code=3), True)
