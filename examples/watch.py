@@ -157,6 +157,10 @@ if __name__ == "__main__":
         ended = watch(sys.argv[1])
     except KeyboardInterrupt:
         sys.exit("\nno longer watching; the workflow goes on")
+    except requests.ConnectionError:
+        sys.exit(f"no Covalent server answers at {server()}; start it with `covalent start` and watch again")
+    except requests.HTTPError as error:
+        sys.exit(f"the Covalent server does not show the dispatch {sys.argv[1]}: {error}; is the id right?")
     print(f"{sys.argv[1]} {ended}")
     conclude(sys.argv[1])
     sys.exit(ended != "COMPLETED")
