@@ -96,14 +96,17 @@ class FarCommands:
         await asyncio.sleep(GATHER)
         while self._removals:
             asked, self._removals = self._removals, {}
+            found: list[dict[str, Any]] = [{"refused": "the clean-up did not end"}] * len(asked)
             try:
                 task = {"do": "remove", "dirs": list(asked), "names": OUR_FILES}
                 found = (await self._do(task, b"", 60))["removed"]
             except JobLogError as error:
                 found = [{"refused": str(error)}] * len(asked)
-            for answer, one in zip(asked.values(), found, strict=True):
-                if not answer.done():
-                    answer.set_result(one)
+            finally:
+                # Whatever happened here, the nodes that wait for it must end.
+                for answer, one in zip(asked.values(), found, strict=True):
+                    if not answer.done():
+                        answer.set_result(one)
 
     async def _do(self, task: dict[str, Any], raw: bytes, timeout: float) -> dict[str, Any]:
         far_side = FarSide(COMMANDS)
