@@ -99,8 +99,8 @@ def check(executor: SlurmJobLogExecutor) -> None:
 def _check_connection(executor: SlurmJobLogExecutor, name: str) -> None:
     if not isinstance(executor.host, str) or not executor.host.strip() or executor.host.startswith("-"):
         raise OptionError(
-            f"{name}: host={executor.host!r} must be the login node, such as host='mycluster'; give it to the "
-            "executor, or under [executors.joblog_slurm] in covalent.conf"
+            f"{name}: host={executor.host!r} must be the login node, such as host='mycluster'; give it to "
+            "the executor, or under [executors.joblog_slurm] in covalent.conf"
         )
     _check_line(name, "host", executor.host)
     if executor.port is not None:
