@@ -52,10 +52,15 @@ class LiveFiles:
             if not await anyio.to_thread.run_sync(_is_below, self._root, name):
                 await _send_not_found(send)
                 return
-            if scope["method"] in ("GET", "HEAD") and await self._serve(
-                _below(self._root, name), scope, send
-            ):
-                return
+            if scope["method"] in ("GET", "HEAD"):
+                path = _below(self._root, name)
+                if await self._serve(path, scope, send):
+                    return
+                # A node's output is asked for before it exists, again and again; Covalent answers 500, with a
+                # traceback in its log each time.
+                if path.endswith(live.ASSETS) and not await anyio.to_thread.run_sync(os.path.exists, path):
+                    await _send_not_found(send)
+                    return
         await self._app(scope, receive, send)
 
     async def _serve(self, path: str, scope: Scope, send: Send) -> bool:

@@ -166,12 +166,17 @@ def test_no_name_leads_outside(site, path, method):
     assert b"secret" not in body
 
 
-@pytest.mark.parametrize(
-    "path", ["d/linked/stdout.log", "d", "d/node_1/stdout.log", "d/node_0/function.tobj"]
-)
+@pytest.mark.parametrize("path", ["d/linked/stdout.log", "d", "d/node_0/function.tobj"])
 @pytest.mark.usefixtures("neighbours")
 def test_other_names_inside_are_covalents(site, path):
     assert site.ask(path)[0] == 299
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+def test_output_that_does_not_exist_yet_is_not_found(site, method):
+    assert site.ask("d/node_1/stdout.log", method)[0] == 404
+    assert site.ask("d/node_0/stderr.log", method)[0] == 404
+    assert site.ask("d/node_1/stdout.log", "PUT")[0] == 299
 
 
 def test_a_growing_file_exchanged_for_a_link_is_not_followed(site):
