@@ -114,7 +114,7 @@ def test_an_interrupt_during_a_slow_write_does_not_wait_for_it(tmp_path):
         assert writing.wait(10)
         began = time.perf_counter()
         node.interrupt()
-        assert time.perf_counter() - began < 0.05
+        assert time.perf_counter() - began < 0.5  # waiting for the write would be seconds
         go_on.set()
         writer.join(10)
     assert taken == [1 << 20]

@@ -94,22 +94,23 @@ def test_an_unfinished_character_at_the_end_is_found(text, char, size):
 @pytest.mark.parametrize(
     "unit", ["ascii only, a plain line\n", "日本語のテキスト、行の終わり\n", "mixed é € 😀 text\n"]
 )
-def test_valid_text_passes_at_200_megabytes_a_second(unit):
+def test_valid_text_costs_little_more_than_to_decode_it(unit):
+    """The measure is Python's own decoder on the same bytes in the same moment, whatever the machine."""
     chunk = unit.encode() * (1_000_000 // len(unit.encode()))
-    best = 0.0
-    for _ in range(5):
-        began = time.perf_counter()
-        for _ in range(10):
-            sanitise(Carry(), chunk)
-        best = max(best, 10 * len(chunk) / (time.perf_counter() - began))
-    assert best > 200e6
+    assert _least(lambda: sanitise(Carry(), chunk)) < 4 * _least(chunk.decode)
 
 
 def test_random_bytes_do_not_stall_the_writer():
     chunk = os.urandom(1 << 20)
-    best = 0.0
-    for _ in range(5):
+    plain = _least(lambda: chunk.decode("utf-8", "replace"))
+    assert _least(lambda: sanitise(Carry(), chunk)) < 8 * plain
+
+
+def _least(work):
+    """The shortest of several runs, in seconds."""
+    took = []
+    for _ in range(9):
         began = time.perf_counter()
-        sanitise(Carry(), chunk)
-        best = max(best, len(chunk) / (time.perf_counter() - began))
-    assert best > 10e6
+        work()
+        took.append(time.perf_counter() - began)
+    return min(took)

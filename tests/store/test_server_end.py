@@ -129,7 +129,7 @@ async def run(output, say):
     dispatch_id = dispatch(covalent_server, script)
     covalent_server.completed(dispatch_id)
     took, refused, trouble, length, folder = answer_of(covalent_server, dispatch_id)
-    assert took < 0.05
+    assert took < 0.5  # waiting for disk or database would be seconds
     assert refused == [0]
     assert "is interrupted" in trouble
     assert length == 5
