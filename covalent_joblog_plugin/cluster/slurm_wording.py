@@ -43,7 +43,7 @@ _BEFORE_THE_FUNCTION = {
     73: "the job could not use its own folder",
     75: "another job runs in the same folder",
     78: "the setup of the job failed before the function began",
-    127: "Python was not found where the job ran; set python, modules or conda_env",
+    127: "the Python of the job was not found where it ran; check python, modules and conda_env",
     143: "the job was cancelled before the function began",
 }
 
@@ -96,7 +96,8 @@ def failure(job: Job, end: JobEnd, own: str, log: bytes, login: str) -> str:
     if last := _last_lines(log):
         lines += ["slurm.log ended with:", *last]
     look = f"ls -l {shlex.quote(job.path)}"
-    lines.append(f"the job's folder is kept: {login} {shlex.quote(look) if login else look}")
+    look = f"{login} {shlex.quote(look)}" if login else look
+    lines.append(f"the job's folder, unless cleanup='always': {look}")
     return "\n".join(line for line in lines if line)
 
 

@@ -186,7 +186,7 @@ def test_a_script_that_left_no_record_is_told_from_a_function_that_failed():
 def test_an_end_before_the_function_is_told_from_one_of_the_function():
     end = _ended(job(rc=127))
     assert script_end(end, b"bash: /usr/local/python: not found\n") == (
-        "Python was not found where the job ran; set python, modules or conda_env\n"
+        "the Python of the job was not found where it ran; check python, modules and conda_env\n"
         "stderr ended with:\nbash: /usr/local/python: not found"
     )
     assert script_end(_ended(job(rc=78)), b"") == "the setup of the job failed before the function began"
