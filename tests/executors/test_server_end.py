@@ -43,7 +43,7 @@ answer = asyncio.run(node_state(dispatch_id, 0)).value
     ("way", "states", "task_ends"),
     [
         ("stop", {"interrupted", "orphaned", "closed"}, True),
-        ("term", {"orphaned"}, False),
+        ("term", {"interrupted", "orphaned", "closed"}, False),
         ("kill", {"orphaned"}, False),
     ],
 )
