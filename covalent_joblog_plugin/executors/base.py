@@ -77,7 +77,7 @@ class JobLogExecutor(AsyncBaseExecutor):
     # -- what a subclass implements -------------------------------------------------------------------
 
     def get_files_to_monitor(self, dispatch_id: str, node_id: int) -> Iterable[FileRef | str]:
-        """Which files to read now; asked on every tick, so no I/O. Files may appear at any time.
+        """Which files to read now; asked several times a second, so no I/O. Files may appear at any time.
 
         Of plain strings, one whose stem is ``stderr`` or whose suffix is ``.err`` is the node's stderr, any
         other first one is its stdout, for good, and the rest are extra files under their base names.

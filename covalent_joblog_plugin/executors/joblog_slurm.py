@@ -138,11 +138,6 @@ class SlurmJobLogExecutor(JobLogExecutor):
         self.reader = reader
         self.state_interval = state_interval
 
-    def __getattr__(self, name: str) -> Any:
-        """An option that an older dispatch does not have: what the constructor makes of its default."""
-        super().__getattr__(name)
-        return vars(SlurmJobLogExecutor())[name]
-
     def check_options(self) -> None:
         """See ``JobLogExecutor``."""
         super().check_options()
