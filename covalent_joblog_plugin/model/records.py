@@ -81,12 +81,15 @@ class ReadRequest:
         size: At most so many bytes; -1 leaves it to the source.
         now: In a poll: look now and answer also when nothing is new. Others are answered for as in a long
             poll, when it is their turn to be looked at and there is news.
+        stored: Bytes up to here are stored and are not asked for again: a source that holds what cannot be
+            read twice may let them go.
     """
 
     path: str
     pos: int
     size: int = -1
     now: bool = True
+    stored: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,8 @@ class Delta:
         mtime: Last modification on the source's clock, Unix seconds; None where unknown.
         hole: Bytes of a hole (never written, they read as NUL) at the head of the file.
         problem: Why the file cannot be read (not a regular file, no permission); empty when it can.
+        seams: Breaks right at ``pos``, before ``data``, that only the source knows of; every answer for that
+            position begins with the same ones.
     """
 
     path: str
@@ -117,6 +122,7 @@ class Delta:
     mtime: float | None = None
     hole: int = 0
     problem: str = ""
+    seams: tuple[Seam, ...] = ()
 
 
 class SeamKind(str, Enum):

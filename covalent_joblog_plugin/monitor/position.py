@@ -40,6 +40,7 @@ class Position:
     _tail: bytes = b""
     _stored_tail: bytes = b""
     _emptied: bool = False
+    _told: tuple[int, int] = (0, 0)
     _unreadable_since: float | None = None
 
     def accept(self, delta: Delta) -> tuple[Seam | None, bytes]:
@@ -70,6 +71,14 @@ class Position:
         self._tail = (self._tail + data)[-FINGERPRINT_BYTES:]
         self.empties = 0 if self.pos > delta.pos or (delta.size or 0) > self.pos else self.empties + 1
         return seam, data
+
+    def fresh_seams(self, delta: Delta) -> tuple[Seam, ...]:
+        """The source's own seams at the position that were not returned before."""
+        if delta.pos != self.pos:
+            return ()
+        told = self._told[1] if self._told[0] == delta.pos else 0
+        self._told = delta.pos, max(told, len(delta.seams))
+        return delta.seams[told:]
 
     def took(self, data: bytes, taken: int) -> bool:
         """Record that the store took the first ``taken`` bytes of ``data``; False if that was not all.

@@ -123,7 +123,11 @@ class Watch:
                 position = lane.position
                 room = self.max_log_bytes - lane.taken
                 asked = ReadRequest(
-                    position.ref.path, position.pos, room + 1, now=self.proving or lane.superseded
+                    position.ref.path,
+                    position.pos,
+                    room + 1,
+                    now=self.proving or lane.superseded,
+                    stored=position.stored,
                 )
                 self._requests.append((asked, lane))
         return self._requests
@@ -134,12 +138,14 @@ class Watch:
         if delta.path != position.ref.path:
             return []  # asked for a file that is not read any more
         before = position.pos
+        pending = [self._seam(lane, known) for known in position.fresh_seams(delta)]
         seam, data = position.accept(delta)
         if seam or position.pos != before:
             self._requests = None
         if position.problem:
             self.complain(f"{position.ref.path} cannot be read: {position.problem}")
-        pending = [self._seam(lane, seam)] if seam else []
+        if seam:
+            pending.append(self._seam(lane, seam))
         if data:
             pending.extend(self._append(lane, delta, data))
         if lane.superseded and position.empties >= CERTAIN:
@@ -179,8 +185,8 @@ class Watch:
         """Record what the store took of one write."""
         if isinstance(pending.item, Append):
             data = pending.item.data
+            self._requests = None
             if not pending.position.took(data, taken):
                 pending.lane.taken -= len(data) - taken
                 pending.lane.capped = False
-                self._requests = None
                 self.retry_at = retry_at

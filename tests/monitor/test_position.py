@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalent_joblog_plugin.model.records import FileRef, Seam, SeamKind
+from covalent_joblog_plugin.model.records import Delta, FileRef, Seam, SeamKind
 from covalent_joblog_plugin.monitor.position import Position
 from tests.monitor.files import look
 
@@ -218,3 +218,23 @@ def test_any_order_of_writes_polls_and_short_stores_gives_the_bytes_once(data: s
             break
     assert source.startswith(stored)
     assert position.stored == len(stored)
+
+
+def answer(pos: int, data: bytes, *seams: Seam) -> Delta:
+    return Delta("p", pos, data, 0.0, size=pos + len(data), seams=seams)
+
+
+def test_a_sources_own_seams_are_told_once_however_often_the_position_is_asked_for() -> None:
+    lost, more = Seam(SeamKind.LOST, "7 bytes are missing", lost=7), Seam(SeamKind.INCOMPLETE, "no end")
+    position = Position(FileRef("p"))
+    position.accept(answer(0, b"abc"))
+    position.took(b"abc", 3)
+    assert position.fresh_seams(answer(0, b"abc", lost)) == ()
+    assert position.fresh_seams(answer(3, b"", lost)) == (lost,)
+    assert position.fresh_seams(answer(3, b"d", lost, more)) == (more,)
+    position.accept(answer(3, b"d"))
+    position.took(b"d", 0)  # the store was full: it is asked for again
+    assert position.pos == 3
+    assert position.fresh_seams(answer(3, b"d", lost, more)) == ()
+    position.accept(answer(3, b"d"))
+    assert position.fresh_seams(answer(4, b"", lost)) == (lost,)
