@@ -80,6 +80,18 @@ def _from_configuration(executor: type, name: str, value: Any) -> bool:
     return True
 
 
+def words(value: Any) -> Any:
+    """A single string as a list of one; anything else is for ``check`` to judge."""
+    if isinstance(value, str):
+        return [value] if value else []
+    return list(value) if isinstance(value, (list, tuple)) else value
+
+
+def mapping(value: Any) -> Any:
+    """A copy of a dict, none for None; anything else is for ``check`` to judge."""
+    return dict(value or {}) if value is None or isinstance(value, dict) else value
+
+
 def check_json(executor: str, options: dict[str, Any]) -> None:
     """Raise unless every option can travel as JSON.
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from covalent_joblog_plugin.model.errors import OptionError
 
@@ -53,18 +53,6 @@ ENDPOINT_OPTIONS = (
 _LISTS = ("client_keys", "client_certs", "sbatch_command", "python", "setup_commands", "teardown_commands")
 _FLAGS = ("login_shell", "export_environment", "use_srun")
 _TEXTS = ("slurm_path", "clusters", "conda_env")
-
-
-def words(value: Any) -> Any:
-    """A single string as a list of one; anything else is for ``check`` to judge."""
-    if isinstance(value, str):
-        return [value] if value else []
-    return list(value) if isinstance(value, (list, tuple)) else value
-
-
-def mapping(value: Any) -> Any:
-    """A copy of a dict, none for None; anything else is for ``check`` to judge."""
-    return dict(value or {}) if value is None or isinstance(value, dict) else value
 
 
 def login(executor: SlurmJobLogExecutor) -> str:
