@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from covalent_joblog_plugin.model.capabilities import Capabilities
+    from covalent_joblog_plugin.model.reader import OutputReader
     from covalent_joblog_plugin.model.records import FileRef, FileStat
     from covalent_joblog_plugin.model.source import DeltaSource
 
@@ -125,6 +126,22 @@ class JobLogExecutor(AsyncBaseExecutor):
 
     async def after_final_read(self) -> None:
         """Optional: clean up what had to stay until the output was read."""
+
+    def open_output(self, handle: Any) -> OutputReader:  # noqa: ARG002 - the hook's signature
+        """Optional: read a job's output straight from its cluster, with no Covalent server; no I/O.
+
+        Args:
+            handle: As given to ``announce_job``; Covalent's database and the node's folder have it.
+
+        Raises:
+            OutputUnsupported: This executor cannot.
+        """
+        from covalent_joblog_plugin.model.errors import OutputUnsupported
+
+        raise OutputUnsupported(
+            f"read: {type(self).__name__} cannot read straight from its cluster; read the node's stored "
+            "output"
+        )
 
     async def cancel_job(self, handle: Any) -> None:
         """End the job that ``handle``, as given to ``announce_job``, describes; nothing else is known.

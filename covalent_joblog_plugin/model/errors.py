@@ -8,8 +8,12 @@
     ├── SubmissionError         the cluster refused the job
     ├── JobFailed               the job ran and failed, or vanished; the text says all that is known
     ├── PayloadError            function, arguments or result could not make the journey
-    └── StoreError              the output could not be stored
-        └── StoreFull             the disk is at its reserve; goes on when there is room
+    ├── StoreError              the output could not be stored
+    │   └── StoreFull             the disk is at its reserve; goes on when there is room
+    └── OutputError             the output cannot be read back
+        ├── OutputNotYet          there is none yet; the text says what is waited for
+        ├── OutputGone            it was there, and the cluster has forgotten it
+        └── OutputUnsupported     this cannot be had; the text says which capability and why
 
 Every message names the thing, the cause and the next step.
 """
@@ -54,3 +58,19 @@ class StoreError(JobLogError):
 
 class StoreFull(StoreError):  # noqa: N818 - a state, not a mistake
     """The disk is at its reserve."""
+
+
+class OutputError(JobLogError):
+    """Output cannot be read back."""
+
+
+class OutputNotYet(OutputError):  # noqa: N818 - a state, not a mistake
+    """There is none yet: the job waits, and the text says for what."""
+
+
+class OutputGone(OutputError):  # noqa: N818 - a state, not a mistake
+    """The cluster has forgotten it."""
+
+
+class OutputUnsupported(OutputError):  # noqa: N818 - a state, not a mistake
+    """This cannot be had from this cluster; the text says which capability is missing, and why."""
