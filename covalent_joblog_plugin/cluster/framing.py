@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two streams in one log, and back, byte for byte.
+r"""Two streams in one log, and back, byte for byte.
 
 The log of a container is one text of lines: Kubernetes merges stdout and stderr, containerd drops a CR before
 a newline and holds an unfinished line back. So our runner in the pod writes both streams to one descriptor,
 with marks that most terminals do not show:
 
-``\\x1d`` at a line's start
+``\x1d`` at a line's start
     The line is stderr's.
-``\\x1c`` at a line's start, before ``\\x1c`` or ``\\x1d``
+``\x1c`` at a line's start, before ``\x1c`` or ``\x1d``
     Escape: the user's stdout line begins with that byte.
-``\\x1e`` before the newline
+``\x1e`` before the newline
     No newline here in the user's text: it goes on.
-``\\x1f`` before the newline
-    The newline is the user's, and so is the CR, ``\\x1e`` or ``\\x1f`` before this mark.
-``\\x1c@STDOUT STDERR`` as a line
+``\x1f`` before the newline
+    The newline is the user's, and so is the CR, ``\x1e`` or ``\x1f`` before this mark.
+``\x1c@STDOUT STDERR`` as a line
     So many bytes of each stream stand before this line. After a gap the loss is known exactly.
-``\\x1c#SEQ/N CRC BASE64`` as a line
-    Part of the result. The user cannot forge it, because a leading ``\\x1c`` is escaped.
+``\x1c#SEQ/N CRC BASE64`` as a line
+    Part of the result. The user cannot forge it, because a leading ``\x1c`` is escaped.
 
 Standard library only, for Python 3.8 and later: this file travels to the pod.
 """
@@ -287,7 +287,7 @@ class Decoder:
             whole = texts[0].data.partition(b"\n")[2]
             texts[0] = Text(texts[0].stream, whole)
             lost = self._missing(sizes, texts)
-        events: list[Event] = [Lost(stream, size) for stream, size in zip((1, 2), lost) if size > 0]
+        events: list[Event] = [Lost(stream, size) for stream, size in enumerate(lost, 1) if size > 0]
         events += [self._count(text) for text in texts if text.data]
         self._sizes = list(sizes)
         return events
