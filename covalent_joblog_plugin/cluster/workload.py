@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+NAME_CHARACTERS = 45
+"""Longest name of a job: Kubeflow appends ``-node-0-<index>-<5 characters>``, and the sum may have 63."""
+
 
 class Api(Protocol):
     """The one thing of the API client that is needed here."""
@@ -37,7 +40,7 @@ class WorkloadSpec:
         annotations: Of the job's object.
         image: Container image; None for the runtime's own, which only a TrainJob has.
         command: What the container runs instead of the image's entry point.
-        environment: Variable → value.
+        environment: Variable → value, which arrives as it is: Kubernetes' ``$(NAME)`` is not expanded.
         secret_environment: Variable → (name of the Secret, key in it).
         num_nodes: Pods; each has a node rank, 0 to ``num_nodes - 1``.
         resources: ``{"requests": {…}, "limits": {…}}``, or a flat mapping such as ``{"cpu": "4"}`` which is
@@ -59,7 +62,7 @@ class WorkloadSpec:
             that ``suspend`` is neither set nor changed by us.
         active_deadline: Seconds after which the cluster ends the job; None for never.
         termination_grace: Seconds between SIGTERM and SIGKILL; None for the runtime's, or Kubernetes' own 30.
-        suspend: Whether the job is created suspended, and waits for ``Workload.resume``.
+        suspend: Whether the job is created suspended and waits for ``Workload.resume``, if its kind can.
     """
 
     name: str

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a job has no pods: no condition tells, only events do, if they may be read.
+
+What refuses pods (quota, PodSecurity, webhooks, a service account that is not there) is answered to the
+controller that creates them, which writes an event and tries again for ever.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .kubernetes_errors import Forbidden
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .workload import Api
+
+_RECENT = 500
+"""Events of a namespace that are looked at; a busy namespace has thousands."""
+_CREATIONS = {"FailedCreate", "FailedCreatePod", "TrainJobResourcesCreationFailed", "JobCreationFailed"}
+_CURES = (
+    ("exceeded quota", "ask for less in resources, or wait until other jobs of the namespace have ended"),
+    ("must specify", "the namespace's quota wants it: set it in resources"),
+    (
+        "violates PodSecurity",
+        "make the pod template of the runtime, or pod_patch, fit the namespace's policy",
+    ),
+    ("serviceaccount", "set service_account to one of kubectl get serviceaccounts"),
+    ("priority class", "set priority_class to one of kubectl get priorityclasses"),
+    ("admission webhook", "ask whoever runs that webhook what it wants"),
+)
+
+
+async def why_no_pods(api: Api, namespace: str, name: str) -> str:
+    """Why pods of a job are not created, in words with what to do; empty where nothing tells.
+
+    Args:
+        api: The cluster.
+        namespace: Of the job.
+        name: Of the job; what is created for it has names that begin with it.
+
+    Raises:
+        TransportError: The cluster cannot be reached.
+    """
+    query = {"fieldSelector": "type=Warning", "limit": str(_RECENT)}
+    try:
+        answer = await api.request("GET", f"/api/v1/namespaces/{namespace}/events", query=query)
+    except Forbidden:
+        return f"kubectl -n {namespace} get events tells why; here it is shown if we may list events"
+    return refusal(answer.get("items") or (), name)
+
+
+def refusal(events: Any, name: str) -> str:
+    """The newest of ``events`` that says why something of the job was not created, in words; else empty."""
+    found = [event for event in events if event.get("reason") in _CREATIONS and _belongs(event, name)]
+    if not found:
+        return ""
+    event = max(found, key=_time)
+    message = str(event.get("message", ""))
+    cure = next((cure for mark, cure in _CURES if mark in message.lower() or mark in message), "")
+    return f"its pods cannot be created: {message}{f'. {cure[0].upper()}{cure[1:]}' if cure else ''}"
+
+
+def _belongs(event: Mapping[str, Any], name: str) -> bool:
+    owner = str((event.get("involvedObject") or {}).get("name", ""))
+    return owner == name or owner.startswith(f"{name}-")
+
+
+def _time(event: Mapping[str, Any]) -> str:
+    return str(event.get("lastTimestamp") or event.get("eventTime") or "")

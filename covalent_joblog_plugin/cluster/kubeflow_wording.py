@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What to tell the user about a Kubeflow job that gave no result; pure."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .kubeflow_job import Instance, Job, JobEnd
+    from .workload import ContainerInstance
+
+RANKS = 8
+"""Ranks an error text tells of."""
+_STOPPED = {143, 137}
+"""Exit codes of a container whose pod was told to go: by SIGTERM, or by SIGKILL when its time was over."""
+_JOB = {
+    "DeadlineExceeded": "it reached its deadline: raise it, or the runtime's activeDeadlineSeconds",
+    "TrainingRuntimeNotSupported": "this Trainer does not serve that kind of runtime: use another runtime",
+    "Deleted": "run the node again, and ask who or what deletes jobs in this namespace",
+}
+_CONTAINER = {
+    "OOMKilled": "it used more memory than its limit: raise memory in resources",
+    "StartError": "the container could not be started: often the image has no such program; look at python=",
+    "ContainerCannotRun": "the container could not be started: look at python= and at the image",
+    "ContainerStatusUnknown": "its machine lost sight of it: the machine may have failed; run the node again",
+    "Evicted": "its machine ran short of something: ask for what it needs in resources",
+    "Preempting": "a job of higher priority took its place: run it again, or set priority_class",
+    "PreemptionByScheduler": "a job of higher priority took its place: run it again, or set priority_class",
+    "DeletionByTaintManager": "its machine was taken out of service or failed: run the node again",
+    "DeletionByPodGC": "its machine is gone: run the node again",
+    "EvictionByEvictionAPI": "its pod was evicted, as when a machine is drained: run the node again",
+    "TerminationByKubelet": "its machine was shut down or ran short of something: run the node again",
+    "NodeLost": "its machine does not answer any more: run the node again",
+}
+
+
+def first_failed(end: JobEnd) -> Instance | None:
+    """The instance whose failure came first; None where none failed.
+
+    Ranks that were told to go because of it do not count, unless there are no others; then comes what
+    vanished before its end was seen.
+    """
+    failed = [known for known in end.ranks.values() if known.seen.exit_code]
+    if failed:
+        return min(failed, key=lambda k: (_told_to_go(k.seen), k.seen.finished_at or "~", k.seen.rank or 0))
+    vanished = [known for known in end.ranks.values() if known.gone and known.seen.exit_code is None]
+    return min(vanished, key=lambda known: known.seen.rank or 0, default=None)
+
+
+def _told_to_go(seen: ContainerInstance) -> bool:
+    return seen.deleted is not None and seen.exit_code in _STOPPED
+
+
+def exit_text(seen: ContainerInstance) -> str:
+    """How a container ended, such as ``exit code 3`` or ``signal 11 (SIGSEGV)``."""
+    code = seen.exit_code
+    if code is None:
+        return "no exit code known"
+    number = seen.signal or code - 128
+    reason = f", {seen.reason}" if seen.reason not in {"", "Error", "Completed"} else ""
+    if number in set(signal.Signals):
+        return f"signal {number} ({signal.Signals(number).name}){reason}"
+    return f"exit code {code}{reason}"
+
+
+def headline(job: Job, end: JobEnd) -> str:
+    """State, reason and exit in a line: ``TrainJob train-1f in namespace ml FAILED: FailedJobs, …``."""
+    state = end.phase.name if end.phase else "GONE"
+    parts = [end.reason] if end.reason else []
+    if first := first_failed(end):
+        parts.append(f"rank {first.seen.rank}: {exit_text(first.seen)}")
+        if first.execution:
+            parts.append(f"after {first.execution} restart{'s' if first.execution > 1 else ''}")
+    told = f": {', '.join(parts)}" if parts else ""
+    return f"{job.workload.kind} {job.name} in namespace {job.spec.namespace} {state}{told}"
+
+
+def cure(end: JobEnd) -> str:
+    """What the end means and what to do; empty where the headline says it all."""
+    first = first_failed(end)
+    if first is not None:
+        seen = first.seen
+        for reason, told in ((seen.reason, _started(seen)), (seen.pod_reason, seen.pod_message)):
+            if reason in _CONTAINER:
+                return f"{_CONTAINER[reason]}{f' ({told.strip()})' if told else ''}"
+    return _JOB.get(end.reason, "")
+
+
+def _started(seen: ContainerInstance) -> str:
+    """What the container runtime said of a container it could not start; empty for others."""
+    return seen.message if seen.reason in {"StartError", "ContainerCannotRun"} else ""
+
+
+def failure(job: Job, end: JobEnd, own: str) -> str:
+    """All that is known.
+
+    Args:
+        job: The job.
+        end: How it ended.
+        own: What is known of the function itself; may be empty.
+    """
+    lines = [
+        own,
+        headline(job, end),
+        end.message if end.message not in {"", "jobset failed"} else "",
+        cure(end),
+    ]
+    lines += _other_ranks(end)
+    if end.unstarted and len(end.ranks) < job.spec.num_nodes:
+        lines.append(end.unstarted)
+    return "\n".join([line for line in lines if line] + [where_to_look(job)])
+
+
+def where_to_look(job: Job) -> str:
+    """The commands that show more."""
+    kind, namespace = job.workload, job.spec.namespace
+    pods = kind.pod_query(job.name)["labelSelector"]
+    return (
+        f"as long as it is kept: kubectl -n {namespace} describe {kind.plural}.{kind.group} {job.name}; "
+        f"kubectl -n {namespace} describe pods -l {pods}"
+    )
+
+
+def _other_ranks(end: JobEnd) -> list[str]:
+    first = first_failed(end)
+    others = [end.ranks[rank] for rank in sorted(end.ranks) if end.ranks[rank] is not first]
+    failed = [
+        known for known in others if known.seen.exit_code or (known.gone and known.seen.exit_code is None)
+    ]
+    lines = [f"rank {known.seen.rank} (pod {known.seen.pod}): {_other(known)}" for known in failed[:RANKS]]
+    more = len(failed) - RANKS
+    return [*lines, f"… and {more} more ranks"] if more > 0 else lines
+
+
+def _other(known: Instance) -> str:
+    if known.seen.exit_code is None:
+        return "its pod was removed before its end was seen"
+    return f"{exit_text(known.seen)}{', when its pod was told to go' if _told_to_go(known.seen) else ''}"
