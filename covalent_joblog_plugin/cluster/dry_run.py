@@ -25,6 +25,9 @@ _INVALID = re.compile(
     r"\b((?:spec|metadata)\.[\w.\[\]/-]+): (?:Invalid|Required|Unsupported|Too|Duplicate|Forbidden)"
 )
 _VALUE = re.compile(r"Invalid value: [\[{].*[\]}]: ", re.DOTALL)
+_OTHER_CONTAINER = re.compile(r"ontainers\[[1-9]")
+_LIMIT = 400
+"""Characters of the API server's answer that an error text shows."""
 _OPTIONS = {
     "priorityClassName": "priority_class",
     "terminationGracePeriodSeconds": "termination_grace",
@@ -76,7 +79,7 @@ async def dry_run(api: Api, kind: Workload, spec: WorkloadSpec, manifest: dict[s
 
 
 def _not_served(kind: Workload, spec: WorkloadSpec, text: str) -> str:
-    if "namespaces " in text:
+    if 'namespaces "' in text:
         return f"namespace {spec.namespace} does not exist: set namespace= to one of yours ({text})"
     api = f"{kind.group}/{kind.version}"
     return f"this cluster has no {kind.kind}s ({api}): ask for Kubeflow to be installed, or use another kind="
@@ -85,25 +88,32 @@ def _not_served(kind: Workload, spec: WorkloadSpec, text: str) -> str:
 def _refusal(kind: Workload, spec: WorkloadSpec, text: str) -> OptionError | SubmissionError:
     # Values the API server repeats may be long, or nobody's business.
     short = _VALUE.sub("", text)
-    if found := _INVALID.search(text):
-        option = option_of(found.group(1), spec)
-        if option:
-            return OptionError(f"{option}: the cluster refuses it: {short}; nothing was submitted")
+    short = short if len(short) <= _LIMIT else f"{short[:_LIMIT]} …"
+    found = _INVALID.search(text)
+    option = option_of(found.group(1), spec) if found else ""
+    if option:
+        return OptionError(f"{option}: the cluster refuses it: {short}; nothing was submitted")
     return SubmissionError(f"{kind.kind} {spec.name} would be refused, so it was not submitted: {short}")
 
 
 def option_of(path: str, spec: WorkloadSpec) -> str:
     """The option that put a value where ``path`` says, or ``pod_patch``; empty where none did."""
-    for word in re.findall(r"\w+", path):
-        option = _OPTIONS.get(word)
-        if option and getattr(spec, option):
-            return option
+    if path.startswith("metadata."):
+        return ""
+    if not _OTHER_CONTAINER.search(path):
+        for word in re.findall(r"\w+", path):
+            option = _OPTIONS.get(word)
+            if option and getattr(spec, option) not in (None, "", (), [], {}):
+                return option
     return "pod_patch" if spec.pod_patch and "template" in path.lower() else ""
 
 
 def unknown_options(kind: Workload, spec: WorkloadSpec, fields: Sequence[str], cure: str) -> OptionError:
     """What to say of options the served version has no field for."""
+    # The same template may stand in a manifest more than once.
+    by_option = {(option_of(field, spec), field.rpartition(".")[2]): field for field in reversed(fields)}
     told = [
-        f"{option_of(field, spec) or 'the job'}: {kind.kind} has no field {field} here" for field in fields
+        f"{option or 'the job'}: {kind.kind} has no field {field} here"
+        for (option, _), field in sorted(by_option.items())
     ]
     return OptionError(f"{'; '.join(told)}. {cure}; nothing was submitted")

@@ -105,7 +105,7 @@ def _instance(
             signal=ended.get("signal"),
             reason=ended.get("reason", ""),
             message=ended.get("message", ""),
-            started_at=ended.get("startedAt"),
+            started_at=_started_at(ended),
             finished_at=ended.get("finishedAt"),
             why_waiting=why,
         )
@@ -118,6 +118,12 @@ def _instance(
         why_waiting=why,
         unstartable=unstartable,
     )
+
+
+def _started_at(ended: Mapping[str, Any]) -> str | None:
+    started = ended.get("startedAt")
+    # The runtime's word for never: it could not be started.
+    return ended.get("finishedAt") if str(started).startswith("1970-01-01") else started
 
 
 # -- why it does not run ----------------------------------------------------------------------------------
