@@ -24,7 +24,7 @@ _UNKNOWN = re.compile(r'unknown field "([^"]+)"')
 _INVALID = re.compile(
     r"\b((?:spec|metadata)\.[\w.\[\]/-]+): (?:Invalid|Required|Unsupported|Too|Duplicate|Forbidden)"
 )
-_VALUE = re.compile(r"Invalid value: [\[{].*[\]}]: ", re.DOTALL)
+_VALUE = re.compile(r"Invalid value: [\[{](?:.*[\]}]: |.*)", re.DOTALL)
 _OTHER_CONTAINER = re.compile(r"ontainers\[[1-9]")
 _LIMIT = 400
 """Characters of the API server's answer that an error text shows."""

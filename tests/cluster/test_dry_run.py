@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What served versions answer to a dry run (texts of real ones), and what is made of it."""
+
+from dataclasses import replace
+
+import pytest
+
+from covalent_joblog_plugin.cluster.kubernetes_errors import Conflict, Forbidden, NotFound, Refused
+from covalent_joblog_plugin.cluster.pytorch_job import PyTorchJob
+from covalent_joblog_plugin.cluster.train_job import TrainJob
+from covalent_joblog_plugin.model.errors import OptionError, SubmissionError
+from tests.cluster.workload_specs import KINDS, SPEC, ScriptedApi
+
+STRICT = 'TrainJob in version "v1alpha1" cannot be handled as a TrainJob: strict decoding error: '
+HOOK = 'admission webhook "validator.trainjob.trainer.kubeflow.org" denied the request: '
+MISSING = HOOK + (
+    'spec.RuntimeRef: Invalid value: {"name":"torch"}: '
+    'ClusterTrainingRuntime.trainer.kubeflow.org "torch" not found: '
+    "specified clusterTrainingRuntime must be created before the TrainJob is created"
+)
+WITH_POD = replace(SPEC, pod_labels={"a": "b"})
+
+
+def refused(text):
+    return Refused(text, 400)
+
+
+def unknown(*fields):
+    return refused(STRICT + ", ".join(f'unknown field "{field}"' for field in fields))
+
+
+def served(known, *, also=()):
+    """A version that has only one of the fields for settings of pods, and lacks others."""
+
+    def answer(_method, _path, body):
+        fields = {"runtimePatches", "podTemplateOverrides"} & set(body["spec"]) - {known}
+        missing = [f"spec.{field}" for field in fields] + [f for f in also if known in body["spec"]]
+        return unknown(*missing) if missing else {}
+
+    return ScriptedApi(answer)
+
+
+@pytest.mark.parametrize("field", ["runtimePatches", "podTemplateOverrides"])
+async def test_the_served_version_decides_where_settings_of_pods_go(field):
+    kind = TrainJob()
+    api = served(field)
+    await kind.prepare(api, WITH_POD)
+    assert field in kind.manifest(WITH_POD)["spec"]
+    assert {query["dryRun"] for _, _, query, _, _ in api.asked} == {"All"}
+    assert {query["fieldValidation"] for _, _, query, _, _ in api.asked} == {"Strict"}
+
+
+async def test_overrides_name_the_job_they_are_for():
+    kind = TrainJob()
+    await kind.prepare(served("podTemplateOverrides"), WITH_POD)
+    (override,) = kind.manifest(WITH_POD)["spec"]["podTemplateOverrides"]
+    assert override == {"targetJobs": [{"name": "node"}], "metadata": {"labels": {"a": "b"}}}
+
+
+async def test_a_version_with_neither_field_is_too_old():
+    with pytest.raises(SubmissionError, match=r"older than 2\.1"):
+        await TrainJob().prepare(served(""), WITH_POD)
+
+
+@pytest.mark.parametrize(
+    ("field", "changes", "option"),
+    [
+        ("priorityClassName", {"priority_class": "high"}, "priority_class"),
+        ("terminationGracePeriodSeconds", {"termination_grace": 0}, "termination_grace"),
+        ("hostNetwork", {"pod_patch": {"spec": {"hostNetwork": True}}}, "pod_patch"),
+        ("priorityClassName", {"pod_patch": {"spec": {"priorityClassName": "p"}}}, "pod_patch"),
+        ("containers[1].image", {"pod_patch": {"spec": {"containers": [{"name": "s"}]}}}, "pod_patch"),
+    ],
+)
+async def test_an_option_the_version_cannot_take_is_named_with_its_field(field, changes, option):
+    path = f"spec.podTemplateOverrides[0].spec.{field}"
+    with pytest.raises(OptionError) as caught:
+        await TrainJob().prepare(served("podTemplateOverrides", also=[path]), replace(WITH_POD, **changes))
+    assert str(caught.value).startswith(f"{option}: TrainJob has no field {path} here")
+    assert "pod template of runtime torch" in str(caught.value)
+
+
+async def test_a_deadline_the_version_lacks_is_named():
+    api = served("podTemplateOverrides", also=["spec.activeDeadlineSeconds"])
+    with pytest.raises(OptionError, match=r"active_deadline: TrainJob has no field"):
+        await TrainJob().prepare(api, replace(WITH_POD, active_deadline=3))
+
+
+async def test_a_field_of_both_replicas_is_named_once():
+    base = "spec.pytorchReplicaSpecs.{}.template.spec.volumes[0].nam"
+    api = ScriptedApi(lambda *_: unknown(base.format("Master"), base.format("Worker")))
+    with pytest.raises(OptionError) as caught:
+        await PyTorchJob().prepare(api, replace(SPEC, volumes=[{"nam": "v"}]))
+    assert str(caught.value).count("volumes: ") == 1
+
+
+async def test_containers_the_oldest_version_would_not_check_are_refused():
+    patched = replace(WITH_POD, pod_patch={"spec": {"containers": [{"name": "side", "volumeMounts": []}]}})
+    with pytest.raises(OptionError, match=r"pod_patch: container side"):
+        await TrainJob().prepare(served("podTemplateOverrides"), patched)
+    await TrainJob().prepare(served("runtimePatches"), patched)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_job_of_that_name_is_no_reason_against_it(kind):
+    await kind().prepare(ScriptedApi(lambda *_: Conflict("exists")), SPEC)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_missing_right_and_a_missing_namespace_and_a_missing_kubeflow_are_told_apart(kind):
+    for error, words in [
+        (Forbidden("needs create trainjobs"), "needs create trainjobs"),
+        (NotFound('POST /x/namespaces/ml: 404 namespaces "ml" not found'), "namespace ml does not exist"),
+        (NotFound("POST /x/namespaces/ml: 404 page not found"), rf"no {kind.kind}s"),
+    ]:
+        with pytest.raises(SubmissionError, match=words):
+            await kind().prepare(ScriptedApi(lambda *_, e=error: e), SPEC)
+
+
+@pytest.mark.parametrize(
+    ("runtimes", "words"),
+    [
+        ({"items": [{"metadata": {"name": "b"}}, {"metadata": {"name": "a"}}]}, "There are: a, b"),
+        ({"items": []}, "none at all"),
+        (Forbidden("needs list"), "kubectl get clustertrainingruntimes"),
+    ],
+)
+async def test_an_unknown_runtime_lists_those_there_are(runtimes, words):
+    api = ScriptedApi(lambda method, *_: runtimes if method == "GET" else refused(MISSING))
+    with pytest.raises(SubmissionError, match=r"no ClusterTrainingRuntime torch.*") as caught:
+        await TrainJob().prepare(api, SPEC)
+    assert words in str(caught.value)
+
+
+async def test_a_refused_value_is_named_by_its_option_without_repeating_what_was_sent():
+    sent = '[{"name":"A","value":"hidden"}]'
+    text = f"{HOOK}spec.trainer.env: Invalid value: {sent}: must not have reserved envs"
+    with pytest.raises(OptionError, match=r"environment: the cluster refuses it: .* reserved envs") as caught:
+        await TrainJob().prepare(
+            ScriptedApi(lambda *_: refused(text)), replace(SPEC, environment={"A": "hidden"})
+        )
+    assert "hidden" not in str(caught.value)
+
+
+async def test_any_other_refusal_is_told_and_nothing_blamed():
+    with pytest.raises(SubmissionError, match="would be refused, so it was not submitted: quota"):
+        await TrainJob().prepare(ScriptedApi(lambda *_: refused("quota")), SPEC)
+
+
+async def test_only_a_suspended_train_job_is_resumed():
+    api = ScriptedApi(lambda *_: {})
+    await TrainJob().resume(api, SPEC)
+    await TrainJob().resume(api, replace(SPEC, queue="q"))
+    await PyTorchJob().resume(api, SPEC)
+    ((method, path, _, body, content_type),) = api.asked
+    assert (method, body) == ("PATCH", {"spec": {"suspend": False}})
+    assert path.endswith("/namespaces/ml/trainjobs/train-1f")
+    assert content_type == "application/merge-patch+json"
