@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 # The one task runner. Everything happens in .venv; pip and apt say what they are doing.
-.PHONY: help venv packages lint check test demo demo-slurm rig-slurm rig-slurm-down bench build clean
+.PHONY: help venv packages lint check test demo demo-slurm rig-slurm rig-slurm-down rig-kubeflow rig-kubeflow-down
+.PHONY: bench build clean
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 
 BIN := .venv/bin
 # What the tests start besides Covalent, as command:package of Debian.
-PACKAGES := sbatch:slurm-client slurmctld:slurmctld slurmd:slurmd munged:munge sshd:openssh-server ssh:openssh-client
+PACKAGES := sbatch:slurm-client slurmctld:slurmctld slurmd:slurmd munged:munge sshd:openssh-server ssh:openssh-client \
+	containerd:containerd runc:runc /usr/lib/cni/bridge:containernetworking-plugins debootstrap:debootstrap ip:iproute2
 
 help:
 	@echo 'make demo        live output of a local job in this terminal, with a Covalent server of its own'
 	@echo 'make demo-slurm  the same on a private one-node Slurm (as root on Debian)'
-	@echo 'make test        everything, against a real Covalent, sshd and Slurm (as root on Debian)'
+	@echo 'make test        everything, against a real Covalent, sshd, Slurm and Kubeflow (as root on Debian, with Go)'
 	@echo 'make check       format, lint, types, layers and the tests that need no server'
 	@echo 'make bench       the figures, each beside a peer measured in the same run'
 	@echo 'make rig-slurm   start the private Slurm and leave it running; make rig-slurm-down stops it'
+	@echo 'make rig-kubeflow  the same for the private Kubeflow; make rig-kubeflow-down stops it'
 	@echo 'make build       wheel and source archive in dist/'
 
 venv: .venv/installed
@@ -35,7 +38,7 @@ lint: venv
 	$(BIN)/lint-imports
 
 check: lint
-	$(BIN)/python -m pytest -m 'not covalent and not slurm'
+	$(BIN)/python -m pytest -m 'not covalent and not slurm and not kubeflow'
 
 test: lint packages
 	$(BIN)/python -m pytest --durations=10
@@ -51,6 +54,12 @@ rig-slurm: venv packages
 
 rig-slurm-down: venv
 	$(BIN)/python -m tests.rigs.slurm down
+
+rig-kubeflow: venv packages
+	$(BIN)/python -m tests.rigs.kubeflow up
+
+rig-kubeflow-down: venv
+	$(BIN)/python -m tests.rigs.kubeflow down
 
 bench: venv packages
 	$(BIN)/python -m bench

@@ -16,6 +16,7 @@ import hypothesis
 import pytest
 
 from tests.rigs.covalent_server import CovalentServer
+from tests.rigs.kubeflow import build_before_tests, kubeflow_rig  # noqa: F401 - a fixture
 from tests.rigs.slurm import slurm_rig  # noqa: F401 - a fixture
 
 # What an example takes says more of the machine than of the code.
@@ -38,6 +39,13 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.covalent)
         if "slurm_rig" in item.fixturenames:
             item.add_marker(pytest.mark.slurm)
+        if "kubeflow_rig" in item.fixturenames:
+            item.add_marker(pytest.mark.kubeflow)
+
+
+def pytest_collection_finish(session):
+    """Build what takes minutes before the first test begins."""
+    build_before_tests(session)
 
 
 def pytest_unconfigure():
