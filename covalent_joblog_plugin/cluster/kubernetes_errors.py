@@ -86,7 +86,8 @@ class NotStarted(RefusedError):  # noqa: N818 - a state, not a mistake
 
 
 _RBAC = re.compile(
-    r'User "(?P<user>[^"]*)" cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"'
+    r'User "(?P<user>[^"]*)" cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)" '
+    r'in API group "(?P<group>[^"]*)"'
     r'(?: in the namespace "(?P<namespace>[^"]+)")?'
 )
 _WAITING = re.compile(r"is waiting to start: (.*)", re.DOTALL)

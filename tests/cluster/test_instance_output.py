@@ -54,9 +54,9 @@ def test_lost_bytes_are_a_seam_with_their_number_where_they_are_missing():
     out.gap("the file was rotated")
     out.text(text[text.index(b"third") :])
     spool = out.spools["stdout"]
-    before, after = ask(spool, 0), ask(spool, 6)
-    assert before.data == b"first\n"
-    assert before.seams == ()
+    first, after = ask(spool, 0), ask(spool, 6)
+    assert first.data == b"first\n"
+    assert first.seams == ()
     assert after.data == b"third\n"
     assert [(seam.kind, seam.lost) for seam in after.seams] == [(SeamKind.LOST, 7)]
 

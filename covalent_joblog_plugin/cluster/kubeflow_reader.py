@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Output of a Kubeflow job straight from the cluster, which keeps the newest execution."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from covalent_joblog_plugin.model.capabilities import Answer, Capabilities, Capability
+from covalent_joblog_plugin.model.errors import OutputGone, OutputNotYet, OutputUnsupported
+from covalent_joblog_plugin.model.records import ReadRequest
+
+from .kubeflow_follower import JobFollower
+from .kubeflow_job import Job
+from .kubernetes_errors import NotFound
+from .pauses import wait_for
+from .workload import WorkloadSpec
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from covalent_joblog_plugin.model.records import Delta, Stream
+
+    from .instance_output import Spool
+    from .kubeflow_job import Instance
+    from .kubernetes import Kubernetes
+    from .workload import Workload
+
+PIECE_BYTES = 1 << 20
+QUIET = 1.0
+"""Seconds without news after which what there is now counts as read, when nobody wants to follow."""
+
+
+class KubeflowReader:
+    """Reads one job; see ``OutputReader``.
+
+    Args:
+        api: The cluster; closed with the reader.
+        workload: The job's kind.
+        handle: What ``Job.handle`` gave.
+        framing: Whether the job's output is framed by our runner.
+    """
+
+    def __init__(self, api: Kubernetes, workload: Workload, handle: dict[str, Any], *, framing: bool) -> None:
+        self._api = api
+        self._workload = workload
+        self._handle = handle
+        self._framing = framing
+
+    async def capabilities(self) -> Capabilities:
+        """See ``OutputReader``."""
+        namespace = self._handle["namespace"]
+        may = await self._api.can_i("get", "", "pods", "log", namespace=namespace)
+        right = (
+            Capability(Answer.YES)
+            if may
+            else Capability(Answer.NO, f"needs get pods/log in namespace {namespace}")
+        )
+        forgets = "Kubernetes keeps the log of the newest container only, until the job is deleted"
+        merged = "framing=False: the log API of Kubernetes merges both streams"
+        return Capabilities(
+            read=right,
+            follow=right,
+            retained=Capability(Answer.NO, forgets),
+            split_streams=Capability(Answer.YES) if self._framing else Capability(Answer.NO, merged),
+            complete=Capability(Answer.UNKNOWN, "the beginning may have been rotated away"),
+        )
+
+    async def output(
+        self,
+        *,
+        execution: int | None = None,
+        rank: int = 0,
+        stream: Stream = "stdout",
+        follow: bool = False,
+        start: int = 0,
+    ) -> AsyncIterator[bytes]:
+        """See ``OutputReader``; earlier executions are ``OutputUnsupported``: the cluster forgets them."""
+        if execution is not None:
+            raise OutputUnsupported(
+                f"retained: Kubernetes keeps the newest execution only, not execution {execution}; read it "
+                "from the node's stored output"
+            )
+        news = asyncio.Event()
+        follower = JobFollower(self._api, await self._job(), news.set)
+        try:
+            instance = await self._newest(follower, rank)
+            spool = self._spool(instance, stream)
+            async for data in _pieces(instance, stream, spool, news, follow=follow, start=start):
+                yield data
+        finally:
+            await follower.close()
+
+    async def close(self) -> None:
+        """See ``OutputReader``."""
+        await self._api.close()
+
+    async def _job(self) -> Job:
+        handle = self._handle
+        try:
+            await self._api.request("GET", self._workload.path(handle["namespace"], handle["name"]))
+        except NotFound as error:
+            raise OutputGone(
+                f"{handle['kind']} {handle['name']} is not in namespace {handle['namespace']} any more: it "
+                "was deleted, and its logs with it; read the node's stored output"
+            ) from error
+        spec = WorkloadSpec(name=handle["name"], namespace=handle["namespace"], image=None, command=())
+        return Job(self._workload, spec, {}, self._framing, lambda _: None)
+
+    async def _newest(self, follower: JobFollower, rank: int) -> Instance:
+        await follower.looked()
+        job = follower.job
+        if instances := job.instances.get(rank):
+            return instances[-1]
+        if job.instances:
+            raise OutputUnsupported(f"there is no rank {rank}: the job has {_ranks(job)}")
+        why = job.waiting or "no container has been started"
+        raise OutputNotYet(f"{job.workload.kind} {job.name} has no output yet: {why}; ask again later")
+
+    def _spool(self, instance: Instance, stream: Stream) -> Spool:
+        spool = instance.output.spools.get(stream)
+        if spool is None:
+            there = " and ".join(instance.output.spools)
+            raise OutputUnsupported(f"split_streams: there is no {stream} in this job's log, but {there}")
+        for other in instance.output.spools.values():
+            if other is not spool:
+                other.ignore()
+        return spool
+
+
+def _ranks(job: Job) -> str:
+    return ", ".join(map(str, sorted(job.instances)))
+
+
+async def _pieces(
+    instance: Instance, stream: Stream, spool: Spool, news: asyncio.Event, *, follow: bool, start: int
+) -> AsyncIterator[bytes]:
+    pos = 0
+    while True:
+        news.clear()
+        ended = spool.ended  # before the look: what came until then is in the answer
+        delta: Delta | None = spool.answer(ReadRequest(instance.path(stream), pos, stored=pos), PIECE_BYTES)
+        instance.output.took()
+        if delta is not None and delta.data:
+            pos += len(delta.data)
+            if piece := delta.data[max(0, start - (pos - len(delta.data))) :]:
+                yield piece
+        elif ended:
+            return
+        else:
+            await wait_for(news, None if follow else QUIET)
+            if not (follow or news.is_set()):
+                return
