@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .executors.base import JobLogExecutor
+    from .executors.joblog_kubeflow import KubeflowJobLogExecutor
     from .executors.joblog_local import LocalJobLogExecutor
     from .executors.joblog_slurm import SlurmJobLogExecutor
     from .model.errors import JobFailed, TransportError
@@ -19,6 +20,7 @@ __all__ = [
     "Identity",
     "JobFailed",
     "JobLogExecutor",
+    "KubeflowJobLogExecutor",
     "LocalJobLogExecutor",
     "SlurmJobLogExecutor",
     "TransportError",
@@ -30,6 +32,7 @@ _HOMES = {
     "Identity": "model.records",
     "JobFailed": "model.errors",
     "JobLogExecutor": "executors.base",
+    "KubeflowJobLogExecutor": "executors.joblog_kubeflow",
     "LocalJobLogExecutor": "executors.joblog_local",
     "SlurmJobLogExecutor": "executors.joblog_slurm",
     "TransportError": "model.errors",

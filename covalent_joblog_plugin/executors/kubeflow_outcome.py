@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The result of a Kubeflow job that has ended, or all that is known of why there is none."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from covalent_joblog_plugin.cluster import kubeflow_wording
+from covalent_joblog_plugin.cluster.workload import JobPhase
+from covalent_joblog_plugin.model.errors import JobFailed, PayloadError
+from covalent_joblog_plugin.payload import bundle, object_store, pod_bundle, verdict
+from covalent_joblog_plugin.payload.threads import in_thread
+from covalent_joblog_plugin.payload.wording import error_text
+
+if TYPE_CHECKING:
+    from covalent_joblog_plugin.cluster.kubeflow import KubeflowCluster
+    from covalent_joblog_plugin.cluster.kubeflow_job import Instance, Job, JobEnd
+    from covalent_joblog_plugin.payload.pod_bundle import PodVerdict
+
+
+async def result(cluster: KubeflowCluster, job: Job, end: JobEnd, patience: float) -> Any:
+    """Rank 0's value, not unpickled.
+
+    Args:
+        cluster: Where the job ran.
+        job: The job.
+        end: How it ended.
+        patience: Seconds to wait for what comes by the log.
+
+    Raises:
+        JobFailed: There is none; the text says all that is known.
+        PayloadError: The result is damaged, or did not fit where it was to go.
+    """
+    leader = end.ranks.get(0)
+    found = _verdict(leader)
+    ended_well = end.phase is JobPhase.COMPLETE and all(i.seen.exit_code == 0 for i in end.ranks.values())
+    if leader is None or found is None or found.verdict.kind != "ok" or not ended_well:
+        raise await _failure(cluster, job, end, patience)
+    archive = await _archive(cluster, job, leader, found, patience)
+    return await in_thread(bundle.load_result, archive, found.verdict)
+
+
+def over_time(job: Job, end: JobEnd, seconds: float) -> JobFailed:
+    """The job was ended by us."""
+    text = f"it ran longer than time_limit={seconds:g} seconds and was deleted: raise time_limit"
+    return JobFailed("\n".join([text, kubeflow_wording.headline(job, end)]))
+
+
+def _verdict(instance: Instance | None) -> PodVerdict | None:
+    if instance is None or not instance.seen.message:
+        return None
+    try:
+        return pod_bundle.parse_pod_verdict(instance.seen.message)
+    except PayloadError:
+        return None  # the termination message of somebody else: the runner did not get that far
+
+
+async def _archive(
+    cluster: KubeflowCluster, job: Job, leader: Instance, found: PodVerdict, patience: float
+) -> bytes:
+    if found.where == "inline":
+        return pod_bundle.inline_result(found)
+    if found.where == "store":
+        return await in_thread(partial(object_store.get, pod_bundle.stored_result(job.secret, found)))
+    if found.where == "frames":
+        await _read_to_end(cluster, job, patience)
+        archive = pod_bundle.frames_result([(f.seq, f.n, f.payload) for f in leader.output.frames])
+        if archive is not None:
+            return archive
+        why = leader.output.problem or "the node's log was rotated or removed before they were read"
+        raise PayloadError(
+            f"the result of {found.verdict.size} bytes came by the log, and parts of it are missing: {why}; "
+            "set store= for results, and run the node again"
+        )
+    raise PayloadError(pod_bundle.overflow_text(found))
+
+
+async def _read_to_end(cluster: KubeflowCluster, job: Job, patience: float) -> None:
+    try:
+        await asyncio.wait_for(cluster.read_to_end(job), patience)
+    except asyncio.TimeoutError:
+        return
+
+
+async def _failure(cluster: KubeflowCluster, job: Job, end: JobEnd, patience: float) -> JobFailed:
+    await _read_to_end(cluster, job, patience)
+    first = kubeflow_wording.first_failed(end)
+    found = _verdict(first)
+    own = ""
+    if first is not None and (found is not None or first.seen.exit_code):
+        spools = first.output.spools
+        tail = (spools.get("stderr") or spools["log"]).tail
+        own = error_text(_call_verdict(found), _status(first), tail)
+    text = kubeflow_wording.failure(job, end, own)
+    return verdict.CannotBegin(text) if found and found.verdict.before_user_code else JobFailed(text)
+
+
+def _call_verdict(found: PodVerdict | None) -> verdict.Verdict | None:
+    """What is known of the call itself; a process that died left nothing of its own."""
+    return found.verdict if found is not None and found.verdict.kind != "died" else None
+
+
+def _status(instance: Instance) -> int:
+    """Exit status as ``subprocess`` gives it: -n where signal n ended the process."""
+    code = instance.seen.exit_code or 0
+    return 128 - code if 128 < code < 128 + 65 else code
