@@ -73,8 +73,8 @@ class Access:
             return _credentials(self._configuration)
         except Exception as error:  # noqa: BLE001 - of files, programs and web services, with secrets in it
             raise AuthenticationError(
-                f"the credentials for {self.host} cannot be renewed: {_harmless(error)}; kubectl get pods tells "
-                "whether they work"
+                f"the credentials for {self.host} cannot be renewed: {_harmless(error)}; kubectl get pods "
+                "tells whether they work"
             ) from None
 
 
@@ -127,9 +127,7 @@ def _from_file(settings: KubernetesSettings, path: str, configuration: Any, conf
         wanted = f"there is no context {name!r}" if name else "no context is current"
         raise OptionError(f"kubeconfig {path}: {wanted}; it has: {known}; give the executor context=")
     context = contexts[name]
-    cluster = next(
-        (c.value["cluster"] for c in merged["clusters"] if c.value["name"] == context["cluster"]), {}
-    )
+    clusters = {item.value["name"]: item.value["cluster"] for item in merged["clusters"]}
     # Not persisted: the file is the user's.
     config.load_kube_config(path, context=name, client_configuration=configuration, persist_config=False)
     if context.get("user") and not configuration.cert_file and not _credentials(configuration):
@@ -139,7 +137,9 @@ def _from_file(settings: KubernetesSettings, path: str, configuration: Any, conf
         )
     if not configuration.verify_ssl:
         log.warning("kubeconfig %s, context %s: the cluster's certificate is not verified", path, name)
-    return _access(settings, configuration, context.get("namespace") or "", cluster.get("proxy-url"))
+    return _access(
+        settings, configuration, context.get("namespace") or "", clusters[context["cluster"]].get("proxy-url")
+    )
 
 
 def _access(settings: KubernetesSettings, configuration: Any, namespace: str, proxy: str | None) -> Access:
@@ -219,7 +219,7 @@ def _read(name: str) -> str:
 
 
 def _own_account() -> str | None:
-    """Name of the pod's service account: the token's subject is ``system:serviceaccount:<namespace>:<name>``."""
+    """Name of the pod's service account: its token is for ``system:serviceaccount:<namespace>:<name>``."""
     try:
         payload = _read("token").split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
