@@ -90,7 +90,9 @@ def _refusal(kind: Workload, spec: WorkloadSpec, text: str) -> OptionError | Sub
     short = _VALUE.sub("", text)
     short = short if len(short) <= _LIMIT else f"{short[:_LIMIT]} …"
     found = _INVALID.search(text)
-    option = option_of(found.group(1), spec) if found else ""
+    # A webhook that cannot read the object names no field.
+    path = found.group(1) if found else "resources" if "quantities must match" in text else ""
+    option = option_of(path, spec)
     if option:
         return OptionError(f"{option}: the cluster refuses it: {short}; nothing was submitted")
     return SubmissionError(f"{kind.kind} {spec.name} would be refused, so it was not submitted: {short}")

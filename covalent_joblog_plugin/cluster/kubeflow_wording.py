@@ -103,13 +103,18 @@ def failure(job: Job, end: JobEnd, own: str) -> str:
     lines = [
         own,
         headline(job, end),
-        end.message if end.message not in {"", "jobset failed"} else "",
+        _message(end),
         cure(end),
     ]
     lines += _other_ranks(end)
     if end.unstarted and len(end.ranks) < job.spec.num_nodes:
         lines.append(end.unstarted)
     return "\n".join([line for line in lines if line] + [where_to_look(job)])
+
+
+def _message(end: JobEnd) -> str:
+    """The controller's words, unless they only say that something failed of which more is known."""
+    return "" if end.reason == "FailedJobs" and first_failed(end) else end.message
 
 
 def where_to_look(job: Job) -> str:

@@ -35,7 +35,7 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 """Always an annotation of a pod; a label too since Kubernetes 1.28."""
 ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
 _MISSING = "must be created before"
-_LISTS = {"ClusterTrainingRuntime": "clustertrainingruntimes", "TrainingRuntime": "trainingruntimes"}
+_CONTAINERS = ("containers", "initContainers")
 _OF_TRAINER = {"image": "image", "command": "command", "env": "env", "resources": "resourcesPerNode"}
 """Field of the container → field of ``spec.trainer``, where alone it may stand."""
 
@@ -60,6 +60,13 @@ def _overrides(pod: dict[str, Any]) -> list[dict[str, Any]]:
 
 _PATCHES = _PodField("runtimePatches", _runtime_patches)
 _OVERRIDES = _PodField("podTemplateOverrides", _overrides)
+
+
+def _containers(runtime: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """Kind and name of the containers in a runtime's pods."""
+    jobs = runtime["spec"]["template"]["spec"].get("replicatedJobs") or ()
+    pods = [job["template"]["spec"]["template"]["spec"] for job in jobs if job.get("name") == REPLICATED_JOB]
+    return {(key, one["name"]) for pod in pods for key in _CONTAINERS for one in pod.get(key) or ()}
 
 
 class TrainJob:
@@ -88,31 +95,45 @@ class TrainJob:
                     raise SubmissionError(await self._no_runtime(api, spec)) from error
                 raise
             else:
-                return self._check_containers(spec)
+                return await self._check_containers(api, spec)
         raise SubmissionError("this cluster's Kubeflow Trainer is older than 2.1: ask for a newer one")
 
-    def _check_containers(self, spec: WorkloadSpec) -> None:
-        # 2.1 takes containers that the runtime does not have; then no pod is ever made, and nothing says why.
+    async def _check_containers(self, api: Api, spec: WorkloadSpec) -> None:
+        # Trainer 2.1 and 2.3 take containers that the runtime lacks; then no pod is ever made, and nothing
+        # says why.
         pod = spec.pod_patch.get("spec") or {}
-        names = [
-            item.get("name", "") for key in ("containers", "initContainers") for item in pod.get(key) or ()
-        ]
-        others = [name for name in names if name != self.container]
-        if others and self._pod_field is _OVERRIDES:
+        wanted = {(key, one.get("name", "")) for key in _CONTAINERS for one in pod.get(key) or ()}
+        wanted.discard(("containers", self.container))
+        if not wanted:
+            return
+        runtime = f"{spec.runtime_kind} {spec.runtime}"
+        try:
+            found = await api.request("GET", f"{self._runtimes(spec)}/{spec.runtime}")
+        except Forbidden as error:
+            names = ", ".join(sorted(name for _, name in wanted))
             raise OptionError(
-                f"pod_patch: container {others[0]}: this version of Trainer cannot check it: write it into "
-                f"the pod template of runtime {spec.runtime}; nothing was submitted"
+                f"pod_patch: whether {runtime} has container {names} cannot be checked: {error}. Or write it "
+                "into the runtime; nothing was submitted"
+            ) from error
+        for key, name in sorted(wanted - _containers(found)):
+            raise OptionError(
+                f"pod_patch: {key}: {runtime} has no {name}, and a TrainJob can only change what is there: "
+                "write it into the runtime; nothing was submitted"
             )
 
+    def _runtimes(self, spec: WorkloadSpec) -> str:
+        of_namespace = spec.runtime_kind == "TrainingRuntime"
+        where = f"namespaces/{spec.namespace}/trainingruntimes" if of_namespace else "clustertrainingruntimes"
+        return f"/apis/{self.group}/{self.version}/{where}"
+
     async def _no_runtime(self, api: Api, spec: WorkloadSpec) -> str:
-        plural = _LISTS.get(spec.runtime_kind, "trainingruntimes")
-        where = f"/namespaces/{spec.namespace}" if spec.runtime_kind == "TrainingRuntime" else ""
         text = f"runtime: there is no {spec.runtime_kind} {spec.runtime}; nothing was submitted. "
+        path = self._runtimes(spec)
         try:
-            answer = await api.request("GET", f"/apis/{self.group}/{self.version}{where}/{plural}")
+            answer = await api.request("GET", path)
         except (Forbidden, NotFound):
-            flag = f" -n {spec.namespace}" if where else ""
-            return f"{text}See kubectl get {plural}.{self.group}{flag}, which we may not"
+            flag = f" -n {spec.namespace}" if "namespaces/" in path else ""
+            return f"{text}See kubectl get {path.rpartition('/')[2]}.{self.group}{flag}, which we may not"
         names = sorted(item["metadata"]["name"] for item in answer.get("items") or ())
         return f"{text}There {'is' if len(names) == 1 else 'are'}: {', '.join(names) or 'none at all'}"
 

@@ -94,11 +94,22 @@ async def test_a_field_of_both_replicas_is_named_once():
     assert str(caught.value).count("volumes: ") == 1
 
 
-async def test_containers_the_oldest_version_would_not_check_are_refused():
-    patched = replace(WITH_POD, pod_patch={"spec": {"containers": [{"name": "side", "volumeMounts": []}]}})
-    with pytest.raises(OptionError, match=r"pod_patch: container side"):
-        await TrainJob().prepare(served("podTemplateOverrides"), patched)
-    await TrainJob().prepare(served("runtimePatches"), patched)
+def runtime_with(*names):
+    pod = {"containers": [{"name": name} for name in ("node", *names)]}
+    job = {"name": "node", "template": {"spec": {"template": {"spec": pod}}}}
+    return {"spec": {"template": {"spec": {"replicatedJobs": [job]}}}}
+
+
+async def test_only_containers_the_runtime_has_can_be_patched():
+    patch = {"spec": {"containers": [{"name": "side", "volumeMounts": []}]}}
+    patched = replace(WITH_POD, pod_patch=patch)
+    for runtime, words in [
+        (runtime_with(), "ClusterTrainingRuntime torch has no side"),
+        (Forbidden("needs get clustertrainingruntimes"), "cannot be checked: needs get"),
+    ]:
+        with pytest.raises(OptionError, match=rf"^pod_patch: .*{words}"):
+            await TrainJob().prepare(ScriptedApi(lambda m, *_, r=runtime: r if m == "GET" else {}), patched)
+    await TrainJob().prepare(ScriptedApi(lambda m, *_: runtime_with("side") if m == "GET" else {}), patched)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -140,6 +151,12 @@ async def test_a_refused_value_is_named_by_its_option_without_repeating_what_was
             ScriptedApi(lambda *_: refused(text)), replace(SPEC, environment={"A": "hidden"})
         )
     assert "hidden" not in str(caught.value)
+
+
+async def test_a_quantity_that_a_webhook_cannot_read_is_named():
+    api = ScriptedApi(lambda *_: refused('webhook "d" denied the request: quantities must match the regular'))
+    with pytest.raises(OptionError, match=r"^resources: "):
+        await TrainJob().prepare(api, replace(SPEC, resources={"cpu": "lots"}))
 
 
 async def test_any_other_refusal_is_told_and_nothing_blamed():

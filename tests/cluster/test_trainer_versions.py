@@ -15,6 +15,7 @@ from tests.cluster.kubeflow_workloads import (
     gone,
     jobs_of_an_account,
     restricted_pod,
+    runtime_pod,
 )
 from tests.rigs.kubeflow import NEWEST, OLDEST
 
@@ -104,6 +105,22 @@ async def test_with_the_documented_runtime_the_failed_rank_leads_and_stays(jobs)
     assert (first.seen.rank, first.seen.exit_code, first.gone) == (1, 3, False)
     assert seen.state.reason == "FailedJobs"
     assert end.ranks[0].seen.deleted
+
+
+@pytest.mark.usefixtures("trainer")
+async def test_a_container_of_the_runtimes_own_can_be_patched(jobs):
+    runtime = example_runtime(jobs.namespace, jobs.rig.image)
+    side = {"name": "side", "image": jobs.rig.image, "command": ["ls", "/v"]}
+    runtime_pod(runtime)["containers"].append(side)
+    jobs.rig.apply(runtime)
+    mount = {"name": "side", "volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+    patch = {"spec": {"containers": [mount], "volumes": [{"name": "v", "emptyDir": {}}]}}
+    kind, spec = TrainJob(), jobs.spec("sides", runtime="joblog-torch", pod_patch=patch)
+    async with jobs.submitted(kind, spec) as seen:
+        await jobs.over(kind, spec, seen)
+        (pod,) = jobs.rig.list("Pod", spec.namespace, kind.pod_query(spec.name)["labelSelector"])
+    ends = {one["name"]: one["state"]["terminated"]["exitCode"] for one in pod["status"]["containerStatuses"]}
+    assert ends == {"node": 0, "side": 0}
 
 
 @pytest.mark.usefixtures("trainer")
