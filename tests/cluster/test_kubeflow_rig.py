@@ -204,10 +204,12 @@ def test_a_second_rig_with_the_newest_trainer_lives_beside_the_first_and_leaves_
         found = KubeflowRig(tmp_path / "second")
         assert (found.trainer, found.api_port) == (NEWEST, second.api_port)
         processes = second.node.mounts.processes()
-        assert machine_state() != before
+        bridge = second.node.network.bridge
+        assert len(left_by(bridge)) > 2
     finally:
         second.stop()
     assert machine_state() == before
+    assert left_by(bridge) == []
     assert not any(alive(pid) for pid in processes)
     assert not second.folder.exists()
     assert kubeflow_rig.node_is_ready()
@@ -223,26 +225,22 @@ def test_the_same_cluster_can_go_on_with_another_trainer(kubeflow_rig, namespace
     assert kubeflow_rig.ground_truth(pod["metadata"]["uid"]) == b"oldest\n"
 
 
+def left_by(bridge):
+    """What carries the name of a rig's bridge: links, the ports of the bridge, control groups."""
+    links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
+    groups = Path("/sys/fs/cgroup").glob(f"**/{bridge}")
+    return [line for line in links.splitlines() if bridge in line] + [str(group) for group in groups]
+
+
 def machine_state():
-    """What a node could leave behind outside its folder."""
-    fixed = [
-        "/run/netns",
-        "/run/containerd",
-        "/var/lib/cni",
-        "/var/lib/kubelet",
-        "/var/log/pods",
-        "/opt/containerd",
-    ]
-    fixed += ["/var/log/containers", "/etc/cni", "/tmp/k8s-webhook-server", "/usr/libexec/kubernetes"]
+    """Where a node would write outside its folder, mount or set something."""
+    fixed = ["/run/netns", "/run/containerd", "/var/lib/cni", "/var/lib/kubelet", "/var/log/pods", "/etc/cni"]
+    fixed += ["/var/log/containers", "/opt/containerd", "/tmp/k8s-webhook-server", "/usr/libexec/kubernetes"]
     files = {
         str(path) for folder in fixed for path in [Path(folder), *Path(folder).rglob("*")] if path.exists()
     }
-    groups = {str(path) for path in Path("/sys/fs/cgroup").glob("**/joblog-rig*")}
-    options = {name: Path("/proc/sys", name).read_text() for name in ("kernel/panic", "net/ipv4/ip_forward")}
-    links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
-    names = {line.split(":")[1].strip() for line in links.splitlines() if "joblog-rig" in line}
-    # A process's own lines only: the first rig's mounts are in a namespace of theirs.
-    return files, groups, options, names, Path("/proc/self/mounts").read_text()
+    options = [Path("/proc/sys", name).read_text() for name in ("kernel/panic", "net/ipv4/ip_forward")]
+    return files, options, Path("/proc/self/mounts").read_text()
 
 
 def test_what_the_machine_lacks_is_named_with_the_command_that_installs_it(monkeypatch, tmp_path):

@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import ssl
-import urllib.error
-import urllib.request
 from typing import TYPE_CHECKING
 
 import yaml
 
 from .certificates import Authority
+from .health import answers
 from .node import NODE
 from .parts import etcd, kubernetes
 
@@ -99,9 +97,8 @@ class ControlPlane:
 
     def wait_for_apiserver(self) -> None:
         """Return when the API server says that it is ready."""
-        self._wait(
-            "kube-apiserver", lambda: self._ready(f"https://127.0.0.1:{self.ports['apiserver']}/readyz")
-        )
+        url = f"https://127.0.0.1:{self.ports['apiserver']}/readyz"
+        self._wait("kube-apiserver", lambda: answers(url, self._folder / "pki"))
 
     def start_managers(self) -> None:
         """Start the controller manager and the scheduler, both without a port of their own."""
@@ -117,21 +114,6 @@ class ControlPlane:
 
     def _start(self, name: str, options: list[str]) -> None:
         self._daemons.start(name, str(kubernetes().folder / "bin" / name), *options)
-
-    def _ready(self, url: str) -> bool:
-        pki = self._folder / "pki"
-        context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
-        context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
-        return answers(url, context)
-
-
-def answers(url: str, context: ssl.SSLContext | None = None) -> bool:
-    """Whether a health check answers 200."""
-    try:
-        with urllib.request.urlopen(url, timeout=5, context=context) as response:
-            return bool(response.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
 
 
 def write_kubeconfig(path: Path, cluster: dict[str, str], user: dict[str, str]) -> None:

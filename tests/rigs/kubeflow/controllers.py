@@ -11,7 +11,7 @@ import yaml
 from tests.rigs.daemons import until
 
 from . import parts
-from .control_plane import answers
+from .health import answers
 from .runtimes import torch_distributed
 
 if TYPE_CHECKING:
@@ -60,9 +60,8 @@ class Controllers:
     def start_pair(self, version: str) -> None:
         """Start Trainer of that version with its JobSet, and make them known to the cluster."""
         jobset, trainer = parts.jobset(parts.PAIRS[version]), parts.trainer(version)
-        self._install_kinds(jobset)
         # Trainer exits when it meets a cluster that does not know its kinds.
-        self._install_kinds(trainer)
+        self._install_kinds(jobset.folder, trainer.folder)
         certificates = str(self._folder / "serving-certs")
         own = {"internalCertManagement": {"enable": False}}
         self._start_manager(jobset, "config.jobset.x-k8s.io/v1alpha1", own, {"certDir": certificates})
@@ -83,7 +82,7 @@ class Controllers:
     def start_operator(self) -> None:
         """Start Training Operator for PyTorchJobs."""
         part = parts.training_operator()
-        self._install_kinds(part)
+        self._install_kinds(part.folder, only="*_pytorchjobs")
         self._cluster.apply(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR_NAMESPACE}}
         )
@@ -107,10 +106,14 @@ class Controllers:
         """Return when Training Operator takes PyTorchJobs; it needs some seconds, which others can use."""
         self._wait_for("training-operator")
 
-    def _install_kinds(self, part: parts.Part) -> None:
-        for manifest in manifests(part.folder / "manifests" / "crds"):
-            name = self._cluster.apply(manifest)["metadata"]["name"]
-            until(lambda name=name: self._is_established(name), f"the cluster knows {name}")
+    def _install_kinds(self, *folders: Path, only: str = "*") -> None:
+        found = [
+            manifest for folder in folders for manifest in manifests(folder / "manifests" / "crds", only)
+        ]
+        names = [self._cluster.apply(manifest)["metadata"]["name"] for manifest in found]
+        until(
+            lambda: all(map(self._is_established, names)), f"the cluster knows {', '.join(names)}", timeout=60
+        )
 
     def _is_established(self, name: str) -> bool:
         found = self._cluster.get("CustomResourceDefinition", name) or {}
@@ -153,13 +156,11 @@ class Controllers:
         self._wait(name, lambda: answers(f"http://127.0.0.1:{self.ports[f'{name}-health']}/readyz"))
 
 
-def manifests(folder: Path) -> Iterator[Json]:
+def manifests(folder: Path, only: str = "*") -> Iterator[Json]:
     """The objects described in a folder; what is there for kustomize describes none."""
-    for path in sorted(folder.glob("*.yaml")):
-        for manifest in yaml.safe_load_all(path.read_text()):
-            if isinstance(manifest, dict) and manifest.get("kind") in {
-                "CustomResourceDefinition",
-                "MutatingWebhookConfiguration",
-                "ValidatingWebhookConfiguration",
-            }:
+    kinds = {"CustomResourceDefinition", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+    for path in sorted(folder.glob(f"{only}.yaml")):
+        # The loader in Python needs seconds for these.
+        for manifest in yaml.load_all(path.read_text(), Loader=yaml.CSafeLoader):
+            if isinstance(manifest, dict) and manifest.get("kind") in kinds:
                 yield manifest

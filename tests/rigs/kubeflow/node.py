@@ -7,12 +7,14 @@ import contextlib
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import yaml
 
 from .errors import RigError
+from .health import answers
 from .image import PAUSE_IMAGE, images
 from .mounts import Mounts, kill
 from .network import CNI_PLUGINS, Network
@@ -64,6 +66,12 @@ class Node:
         self.mounts = Mounts(folder, cache(), daemons)
         self.network = Network(folder)
 
+    def start_keeper(self) -> None:
+        """Start what keeps the log files of containers that the kubelet removes."""
+        program = Path(__file__).with_name("keeper.py")
+        folders = (str(self._folder / "pods"), str(self._folder / "kept"))
+        self._daemons.start("log-keeper", sys.executable, str(program), *folders)
+
     def start_containerd(self) -> None:
         """Start containerd; containers that are there already go on."""
         if not (self._folder / "containerd.toml").exists():
@@ -95,6 +103,9 @@ class Node:
         options += [f"--hostname-override={NODE}", f"--node-ip={self.network.node_address}"]
         kubelet = str(kubernetes().folder / "bin" / "kubelet")
         self._daemons.start("kubelet", *self.mounts.inside(kubelet, *options))
+        # Until then it ends when containerd does.
+        url = f"https://{self.network.node_address}:10250/healthz"
+        self._wait("kubelet", lambda: answers(url, self._folder / "pki"))
 
     def _kubelet_options(self) -> dict[str, object]:
         pki = self._folder / "pki"

@@ -19,6 +19,7 @@ from .control_plane import ControlPlane
 from .controllers import Controllers
 from .errors import RigError
 from .image import PYTHON_IMAGE, build_images
+from .keeper import keep
 from .mounts import HOLDER, kill
 from .node import NODE, Node, missing_tools
 from .parts import PAIRS, all_parts, build
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 OLDEST, NEWEST = min(PAIRS), max(PAIRS)
 PORTS = ("etcd", "etcd-peer", "apiserver", "jobset", "jobset-health", "trainer", "trainer-health")
 PORTS += ("training-operator", "training-operator-health")
-PROGRAMS = ("training-operator", "trainer", "jobset", "kubelet", "containerd")
+PROGRAMS = ("log-keeper", "training-operator", "trainer", "jobset", "kubelet", "containerd")
 PROGRAMS += ("kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd")
 
 
@@ -74,6 +75,7 @@ class KubeflowRig(Cluster):
         self._use({"ports": dict(zip(PORTS, free_ports(len(PORTS)), strict=True)), "trainer": self.trainer})
         self.node.mounts.start()
         self.node.network.start()
+        self.node.start_keeper()
         self.control_plane.make_identities(self.node.network.node_address)
         for kind in ("crt", "key"):
             shutil.copy(self.folder / "pki" / f"hooks.{kind}", self.folder / "serving-certs" / f"tls.{kind}")
@@ -152,11 +154,15 @@ class KubeflowRig(Cluster):
             os.kill(pid, signal.SIGCONT)
 
     def log_records(self, pod_uid: str, container: str = "node", restart: int = 0) -> list[Record]:
-        """The node's records of one container instance; gone with the pod."""
-        found = list((self.folder / "pods").glob(f"*_{pod_uid}"))
-        if not found:
-            raise RigError(f"the node has no log files of a pod {pod_uid}: it never started, or was deleted")
-        return read_records(found[0] / container, restart)
+        """The node's records of one container instance, also when it or its pod is gone."""
+        kept = self.folder / "kept"
+        keep(self.folder / "pods", kept, set())
+        files = kept / pod_uid / container / str(restart)
+        if not files.exists():
+            raise RigError(
+                f"no log file of start {restart} of container {container} in pod {pod_uid} was ever seen"
+            )
+        return read_records(files)
 
     def ground_truth(
         self, pod_uid: str, container: str = "node", restart: int = 0, stream: str | None = None
