@@ -24,7 +24,8 @@ class Verdict:
         kind: ``ok``, ``exception`` (raised by the function or a dependency), ``exit`` (``sys.exit`` was
             called), ``unpicklable`` (the result), ``unloadable`` (function or arguments), ``covalent``
             (missing there), ``python`` (wrong minor version), ``unwritable`` (the result's folder) or
-            ``bundle`` (damaged).
+            ``bundle`` (damaged). In a pod also ``died`` (the runner left nothing) and ``store`` (it cannot be
+            used there).
         host: Where it ran.
         python: Version of the Python it ran on.
         executable: Path of that Python.

@@ -22,11 +22,11 @@ def error_text(verdict: Verdict | None, exit_status: int, stderr: bytes = b"") -
     """What to tell the user about a call that gave no result.
 
     Args:
-        verdict: What the runner left; None where it left nothing.
+        verdict: What the runner left; None, or the kind ``died``, where it left nothing.
         exit_status: Of the process; -n where signal n ended it.
         stderr: The end of what it wrote to stderr, some KiB.
     """
-    if verdict is None:
+    if verdict is None or verdict.kind == "died":
         lines = [f"{_ended(exit_status)} before the function returned; {_cause(exit_status)}"]
     elif verdict.kind == "ok":
         lines = [f"the function returned, but then {_ended(exit_status)}; {_cause(exit_status)}"]
@@ -200,6 +200,14 @@ def _bundle(verdict: Verdict) -> list[str]:
     return [f"the packed function is damaged on {verdict.host}: {verdict.message}; run the node again"]
 
 
+def _store(verdict: Verdict) -> list[str]:
+    return [
+        f"the store cannot be used on {verdict.host}: {verdict.message}",
+        "check store=, and whether the image has fsspec, the package for that kind of store, and credentials",
+        "the function did not begin",
+    ]
+
+
 def _unknown(verdict: Verdict) -> list[str]:
     return [f"the job left a verdict this version does not know: {verdict.kind} {verdict.message}".rstrip()]
 
@@ -213,4 +221,5 @@ _TEXTS: dict[str, Callable[[Verdict], list[str]]] = {
     "python": _python,
     "unwritable": _unwritable,
     "bundle": _bundle,
+    "store": _store,
 }
