@@ -205,12 +205,15 @@ def test_a_second_rig_with_the_newest_trainer_lives_beside_the_first_and_leaves_
         assert (found.trainer, found.api_port) == (NEWEST, second.api_port)
         processes = second.node.mounts.processes()
         bridge = second.node.network.bridge
-        assert len(left_by(bridge)) > 2
+        groups = second.node.control_groups()
+        containers = [int(pid) for group in groups for pid in (group / "cgroup.procs").read_text().split()]
+        assert (len(left_by(bridge)) >= 2, len(set(containers)) >= 2) == (True, True)
     finally:
         second.stop()
     assert machine_state() == before
     assert left_by(bridge) == []
-    assert not any(alive(pid) for pid in processes)
+    assert not any(alive(pid) for pid in processes + containers)
+    assert not any(group.exists() for group in groups)
     assert not second.folder.exists()
     assert kubeflow_rig.node_is_ready()
 
@@ -226,10 +229,9 @@ def test_the_same_cluster_can_go_on_with_another_trainer(kubeflow_rig, namespace
 
 
 def left_by(bridge):
-    """What carries the name of a rig's bridge: links, the ports of the bridge, control groups."""
+    """A rig's bridge and the pods' ends of it."""
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
-    groups = Path("/sys/fs/cgroup").glob(f"**/{bridge}")
-    return [line for line in links.splitlines() if bridge in line] + [str(group) for group in groups]
+    return [line for line in links.splitlines() if bridge in line]
 
 
 def machine_state():

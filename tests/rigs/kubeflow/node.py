@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tests.rigs.daemons import Daemons
 
 NODE = "node1"
+GROUPS = Path("/sys/fs/cgroup")
 # restrict_oom_score_adj: in a container the machine may refuse to lower a process's score.
 CONTAINERD = """\
 version = 2
@@ -132,7 +133,6 @@ class Node:
             "containerLogMaxFiles": 1000,
             # No limits on groups of pods: they need what a machine in a container does not have.
             "cgroupDriver": "cgroupfs",
-            "cgroupRoot": f"/{self.network.bridge}",
             "cgroupsPerQOS": False,
             "enforceNodeAllocatable": [],
             "failSwapOn": False,
@@ -150,11 +150,6 @@ class Node:
     def stop(self) -> None:
         """End everything on the node, the containers too, without asking any of it."""
         self.mounts.stop()
-        if self.network.number:
-            self._end_containers()
-        self.network.stop()
-
-    def _end_containers(self) -> None:
         groups = self.control_groups()
         while pids := [int(pid) for group in groups for pid in _members(group)]:
             kill(pids)
@@ -162,11 +157,17 @@ class Node:
             for folder in sorted((path for path in group.rglob("*") if path.is_dir()), reverse=True):
                 folder.rmdir()
             group.rmdir()
+            # The folder of all containers goes with the last one, another rig's may be there.
+            with contextlib.suppress(OSError):
+                group.parent.rmdir()
+        self.network.stop()
 
     def control_groups(self) -> list[Path]:
-        """The containers' groups, one in each hierarchy of cgroup v1 or one of v2."""
-        base, name = Path("/sys/fs/cgroup"), self.network.bridge
-        return [path for path in (base / name, *base.glob(f"*/{name}")) if path.is_dir()]
+        """The containers' groups: one a container in each hierarchy of cgroup v1, or one of v2."""
+        tasks = self._folder / "containerd-state" / "io.containerd.runtime.v2.task" / "k8s.io"
+        names = [path.name for path in tasks.glob("*")]
+        bases = [path for path in (GROUPS, *GROUPS.glob("*")) if (path / "k8s.io").is_dir()]
+        return [path for base in bases for name in names if (path := base / "k8s.io" / name).is_dir()]
 
 
 def _members(group: Path) -> set[str]:

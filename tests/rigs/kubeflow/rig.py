@@ -39,8 +39,8 @@ PROGRAMS += ("kube-scheduler", "kube-controller-manager", "kube-apiserver", "etc
 class KubeflowRig(Cluster):
     """Kubernetes with one node, JobSet, Trainer and Training Operator.
 
-    Several may run side by side: ports are chosen free, and each has a bridge, a mount namespace and control
-    groups of its own. ``folder`` must not exist yet for ``start``; a rig that runs is found again by it.
+    Several may run side by side: ports are chosen free, and each has a bridge and a mount namespace of
+    its own. ``folder`` must not exist yet for ``start``; a rig that runs is found again by it.
     """
 
     def __init__(self, folder: Path, trainer: str = OLDEST) -> None:
