@@ -74,15 +74,23 @@ def variables_of(payload, *, with_framing=True, **variables):
 
 
 def started(
-    folder, function, *, python=sys.executable, store="", with_framing=True, payload=None, **variables
+    folder,
+    function,
+    *,
+    python=sys.executable,
+    store="",
+    with_framing=True,
+    payload=None,
+    before=(),
+    **variables,
 ):
-    """The running container; ``variables`` are added to its environment."""
+    """The running container; ``before`` stands before its command, ``variables`` in its environment."""
     folder.mkdir(exist_ok=True)
     payload = payload or payload_of(function, store)
     place = {"JOBLOG_TERMINATION_LOG": str(folder / "termination-log")}
     environment = variables_of(payload, with_framing=with_framing, **{**place, **variables})
     return subprocess.Popen(
-        pod_bundle.container_command([python]),
+        [*before, *pod_bundle.container_command([python])],
         cwd=folder,
         env=environment_for(folder, **environment),
         stdin=subprocess.DEVNULL,

@@ -2,20 +2,14 @@
 """A call as the first process of a container: its output exact, its result and verdict delivered."""
 
 import hashlib
-import json
 import os
 import signal
 import subprocess
-import tempfile
 import time
-from pathlib import Path
 
-import pytest
-
-from covalent_joblog_plugin.payload import object_store, pod_bundle, pod_delivery
+from covalent_joblog_plugin.payload import pod_bundle
 from covalent_joblog_plugin.payload.wording import error_text
-from tests.payload.pods import ended, payload_of, run, started, variables_of, wait_for
-from tests.payload.pythons import SYSTEM, installed
+from tests.payload.pods import ended, run, started, wait_for
 
 
 def test_both_streams_and_a_small_result_come_back(tmp_path):
@@ -168,7 +162,6 @@ def test_what_cannot_be_pickled_is_told(tmp_path):
 
 def test_processes_that_outlive_the_function_hold_up_the_end_for_two_seconds(tmp_path):
     def function():
-        import subprocess
 
         print("before")
         return subprocess.Popen(["sleep", "30"], start_new_session=True).pid
@@ -184,114 +177,11 @@ def test_processes_that_outlive_the_function_hold_up_the_end_for_two_seconds(tmp
 
 def test_what_a_process_writes_soon_after_the_functions_end_is_kept(tmp_path):
     def function():
-        import subprocess
 
         subprocess.Popen(["sh", "-c", "sleep 0.5; echo late; echo later >&2"], start_new_session=True)
 
     done = run(tmp_path, function)
     assert (done.status, done.text(1), done.text(2), done.complete) == (0, b"late\n", b"later\n", True)
-
-
-def test_a_larger_result_comes_in_frames_after_the_text(tmp_path):
-    def function():
-        import numpy as np
-
-        print("no newline", end="")
-        return np.random.default_rng(1).integers(0, 256, 900_000, dtype="u1")
-
-    done = run(tmp_path, function)
-    assert (done.status, done.found.where) == (0, "frames")
-    assert done.value.tobytes() == function().tobytes()
-    assert (done.text(1), done.complete) == (b"no newline", True)
-
-
-def test_a_result_too_large_for_the_log_goes_to_a_folder_or_nowhere(tmp_path):
-    def function():
-        import os
-
-        return os.urandom(20_000_000)
-
-    nowhere = run(tmp_path / "a", function)
-    assert (nowhere.status, nowhere.found.where) == (0, "nowhere")
-    assert "set store=" in pod_bundle.overflow_text(nowhere.found)
-    kept = tmp_path / "kept"
-    kept.mkdir()
-    done = run(tmp_path / "b", function, JOBLOG_RESULT_DIR=str(kept))
-    assert (done.status, done.found.where) == (0, "file")
-    assert hashlib.sha256(Path(done.found.place).read_bytes()).hexdigest() == done.verdict.sha256
-    assert done.found.place in pod_bundle.overflow_text(done.found)
-
-
-def test_a_large_result_goes_to_the_store_and_not_through_the_log(tmp_path):
-    def function():
-        import os
-
-        return os.urandom(2_000_000)
-
-    store = f"file://{tmp_path}/task"
-    done = run(tmp_path, function, store=store)
-    assert (done.status, done.found.where) == (0, "store")
-    url = pod_bundle.stored_result({"store": store}, done.found)
-    data = object_store.get(url)
-    assert hashlib.sha256(data).hexdigest() == done.verdict.sha256
-    assert len(done.log) < 1000
-
-
-def test_a_store_that_takes_nothing_leaves_the_log_for_the_result(tmp_path):
-    def function():
-        import os
-
-        return os.urandom(100_000)
-
-    done = run(tmp_path, function, store=f"file://{tmp_path}/missing/task")
-    assert (done.status, done.found.where) == (0, "frames")
-    assert len(done.value) == 100_000
-    assert "FileNotFoundError" in done.found.problem
-
-
-def test_a_store_whose_driver_is_missing_is_told_before_the_function_runs(tmp_path, bare_python):
-    def function():
-        print("must not run")
-
-    done = run(tmp_path, function, python=bare_python, store="s3://bucket/task")
-    assert (done.status, done.verdict.kind, done.log) == (77, "store", b"")
-    text = error_text(done.verdict, 77)
-    assert "fsspec" in text
-    assert "did not begin" in text
-
-
-def test_only_rank_0_delivers_a_result(tmp_path):
-    def function():
-        return os.environ.get("JOB_COMPLETION_INDEX")
-
-    first = run(tmp_path / "a", function, JOB_COMPLETION_INDEX="0", RANK="7")
-    second = run(tmp_path / "b", function, RANK="1")
-    assert first.value == "0"
-    assert (second.status, second.verdict.kind, second.found.where) == (0, "ok", "")
-
-
-def test_the_function_sees_nothing_of_our_variables(tmp_path):
-    def function():
-        return dict(os.environ), Path.cwd()
-
-    done = run(tmp_path, function, MINE="yes", PYTHONFAULTHANDLER="")
-    environment, cwd = done.value
-    assert not [name for name in environment if name.startswith("JOBLOG_")]
-    assert (environment["MINE"], environment["PYTHONUNBUFFERED"]) == ("yes", "1")
-    assert environment["PYTHONFAULTHANDLER"] == ""
-    assert cwd == tmp_path
-
-
-def test_a_verdict_the_user_prints_is_only_text(tmp_path):
-    forged = json.dumps({"kind": "ok", "where": "inline", "data": "AAAA", "status": 0})
-
-    def function():
-        print(forged)
-        raise SystemExit(4)
-
-    done = run(tmp_path, function)
-    assert (done.status, done.verdict.kind) == (4, "exit")
-    assert done.text(1).decode() == forged + "\n"
 
 
 def test_without_framing_the_log_is_what_the_function_wrote(tmp_path):
@@ -307,15 +197,6 @@ def test_without_framing_the_log_is_what_the_function_wrote(tmp_path):
     assert (done.found.streams, done.found.where) == (None, "nowhere")
 
 
-def test_a_message_that_cannot_be_written_costs_no_output(tmp_path):
-    def function():
-        print("text")
-
-    done = run(tmp_path, function, JOBLOG_TERMINATION_LOG=str(tmp_path / "none" / "log"))
-    assert (done.status, done.text(1)) == (0, b"text\n")
-    assert b"cannot be delivered" in done.stderr
-
-
 def test_a_log_that_nobody_takes_does_not_end_the_job(tmp_path):
     def function():
         for _ in range(3000):
@@ -328,63 +209,6 @@ def test_a_log_that_nobody_takes_does_not_end_the_job(tmp_path):
     process.communicate(timeout=60)
     found = pod_bundle.parse_pod_verdict((tmp_path / "termination-log").read_text())
     assert (process.returncode, found.verdict.kind, found.streams["stdout"][0]) == (0, "ok", 3_003_000)
-
-
-@pytest.mark.parametrize("minor", [8, 9, 12, 13])
-def test_other_pythons_run_it_and_name_themselves(tmp_path, minor):
-    """What is sent is Python 3.8's; the call itself wants the version that pickled it."""
-    python = installed().get((3, minor))
-    if python is None:
-        pytest.fail(f"python3.{minor} is not installed: pyenv install 3.{minor}")
-    done = run(tmp_path, lambda: None, python=python)
-    assert (done.status, done.verdict.kind) == (70, "python")
-    assert done.verdict.python.startswith(f"3.{minor}.")
-    assert done.complete
-
-
-READ_ONLY = """
-for folder in /tmp /var/tmp /usr/tmp; do
-    [ ! -d $folder ] || { mount --bind $folder $folder && mount -o remount,bind,ro $folder; }
-done
-cd /
-exec setpriv --reuid 1000 --regid 1000 --clear-groups "$@"
-"""
-
-
-def test_read_only_folders_and_another_user_are_no_obstacle(tmp_path):
-    """As in a hardened pod, which may write into /dev/shm alone."""
-    if os.getuid():
-        pytest.fail("run as root, to become another user")
-
-    def function():
-        import os
-
-        return os.getuid(), os.access(".", os.W_OK), os.access("/tmp", os.W_OK)
-
-    with tempfile.NamedTemporaryFile(dir="/dev/shm") as message:
-        os.fchmod(message.fileno(), 0o666)
-        environment = variables_of(payload_of(function), JOBLOG_TERMINATION_LOG=message.name)
-        process = subprocess.Popen(
-            ["unshare", "--mount", "sh", "-c", READ_ONLY, "sh", *pod_bundle.container_command([SYSTEM])],
-            env={"PATH": os.environ["PATH"], **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        done = ended(tmp_path, process)
-        done.message = Path(message.name).read_text()
-    assert done.status == 0, done.stderr
-    assert done.value == (1000, False, False)
-
-
-@pytest.mark.parametrize("kind", ["exception", "ok"])
-def test_whatever_a_verdict_holds_it_fits(kind):
-    long = dict.fromkeys(("type", "message", "traceback", "what", "executable"), "𝄞" * 70_000)
-    streams = {"stdout": [1 << 60, "0" * 64], "stderr": [1 << 60, "0" * 64]}
-    facts = {"kind": kind, "status": 1, "streams": streams, **long}
-    text = pod_delivery.fitted(facts)
-    assert len(text) <= 4096
-    found = pod_bundle.parse_pod_verdict(text.decode())
-    assert (found.verdict.kind, found.streams["stdout"]) == (kind, (1 << 60, "0" * 64))
 
 
 def test_carrying_costs_no_more_than_a_few_copies(tmp_path):
