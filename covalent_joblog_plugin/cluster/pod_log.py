@@ -1,76 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One container instance's log from its first byte to its end, whatever happens on the way.
+"""Follows the log of one container instance from its first byte to its end.
 
-An answer that ends proves nothing: a stopped kubelet and a finished container look the same. So the pod is
-asked, and what was read is read again and compared.
+An answer that ends proves nothing: it ends with the container, with the kubelet, and with any proxy between.
+So the pod is looked at after each, and a container that ended is read once more.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from contextlib import suppress
+import time
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from covalent_joblog_plugin.model.errors import JobLogError, TransportError
+from covalent_joblog_plugin.model.errors import AuthenticationError, JobLogError
 
-from .alignment import TRIES, Log, Misaligned, Reading, Rotations
-from .kubernetes_errors import ApiError, Forbidden, IdleTimeout, NotFound, NotStarted, RefusedError
-from .pauses import wait_for
+from .alignment import Misaligned
+from .kubernetes_errors import ApiError, Forbidden, IdleTimeout, NotFound, Refused
+from .log_reader import LogReader, LogSink
+from .pauses import back_off
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from .kubernetes import Kubernetes
 
-log = logging.getLogger(__name__)
+__all__ = ["InstanceState", "LogSink", "PodLog"]
 
-FIRST_PAUSE, LAST_PAUSE = 0.5, 15.0
-HEAD_SECONDS = 2.0
-HEAD_BYTES = 4096
 POLL_SECONDS = 2.0
-"""Seconds between two reads of a log for which no stream is free."""
-FORBIDDEN_SECONDS = 300.0
+"""Between two reads of a log for which there is no stream left."""
+LAST_BACK_OFF = 15.0
+REFUSED_PAUSE, REFUSED_LOOK = 300.0, 10.0
+"""When we may not read: seconds until the next attempt, and between looks whether that is still of use."""
+KEPT_PATIENCE = 60.0
+"""Seconds for which the log of an ended container may be missing before it counts as removed."""
+LIVED_SECONDS = 10.0
+"""A stream that lived so long did not fail."""
 
 
 class InstanceState(Enum):
-    """What became of a container instance."""
+    """What is known of a container instance."""
 
     RUNNING = "running"
     ENDED = "ended"
-    """It has terminated; its log is there as long as its pod and no later instance has ended."""
+    """It has terminated."""
     GONE = "gone"
-    """Its pod was deleted, or the kubelet does not keep it any more."""
-
-
-class LogSink(Protocol):
-    """Takes what a container wrote."""
-
-    def text(self, data: bytes) -> None:
-        """More of it, without Kubernetes' stamps, each byte once and in order."""
-
-    def gap(self, why: str) -> None:
-        """Text may be missing right here."""
-
-    def trouble(self, why: str) -> None:
-        """Why reading fails at the moment; empty when it works again."""
-
-    async def room(self) -> None:
-        """Wait until more may come."""
+    """Its pod was deleted, or the kubelet does not keep its log any more."""
 
 
 class PodLog:
-    """Reads one container instance's log.
+    """The log of one container instance.
 
     Args:
         api: The cluster.
         namespace: Of the pod.
         pod: Its name.
-        container: Name of the container in it.
-        look: Asks the cluster for the state of this very instance, and whether it is the previous one of its
-            pod by now.
-        sink: Takes the text.
+        container: Name of the container.
+        look: Asks the cluster for the state of just this instance, and whether it is the previous one of its
+            container by now.
+        sink: Who wants the text.
+        previous: Whether it is the previous one when reading begins.
     """
 
     def __init__(
@@ -81,172 +69,115 @@ class PodLog:
         container: str,
         look: Callable[[], Awaitable[tuple[InstanceState, bool]]],
         sink: LogSink,
+        previous: bool = False,
     ) -> None:
-        self._api = api
-        self._where = (pod, container, namespace)
-        self._look = look
-        self._sink = sink
-        self._log = Log(sink)
-        self._previous = False
-        self._attempt = 0
-        self._proven = b""
-        self._reading: asyncio.Task[None] | None = None
-        self._hurry = asyncio.Event()
+        self._api, self._look, self._sink = api, look, sink
+        self._name = f"{pod} ({container})"
+        self._reader = LogReader(api, (namespace, pod, container), sink, self._ours)
+        self._reader.previous = previous
+        self._failures = 0
 
     async def follow(self) -> bool:
-        """Read to the end; True where the end was seen, False where the log was gone before.
+        """Read until all of it is in the sink; faults of reading are waited out.
 
-        No fault of reading ends it, only the container's end or cancellation.
+        Returns:
+            Whether the end was proved: the container has terminated, and a read after that brought nothing
+            new. Else its log is gone or may not be read, and what came is all there will be. The sink was
+            told of a gap then, unless the last answer had ended by itself: a pod that is deleted lets its
+            container's last words through before it goes.
         """
-        heads = asyncio.create_task(self._watch_heads(), name="joblog log heads")
-        try:
-            return await self._follow(heads)
-        finally:
-            heads.cancel()
-            if self._reading is not None:
-                self._reading.cancel()
-            await asyncio.wait([task for task in (heads, self._reading) if task])
-
-    async def _follow(self, heads: asyncio.Task[None]) -> bool:
-        failures = 0
         while True:
-            size = self._log.window.size
-            error = await self._read_once(follow=True)
-            state = await self._state()
-            if state is InstanceState.GONE:
-                return False
-            if state is InstanceState.ENDED:
-                heads.cancel()
+            state, self._reader.previous = await self._looked()
+            if state is not InstanceState.RUNNING:
                 return await self._finish()
-            if error is None or self._log.window.size > size or isinstance(error, (IdleTimeout, Misaligned)):
-                failures = 0
-            await wait_for(self._hurry, self._pause(error, failures))
-            self._hurry.clear()
-            failures += 1
+            _, pause = await self._attempt(self._while_it_runs)
+            await asyncio.sleep(pause)
+
+    async def _while_it_runs(self) -> None:
+        if self._api.streams.locked():
+            await self._reader.read()
+            await self._reader.check_head()
+            await asyncio.sleep(POLL_SECONDS)
+        else:
+            async with self._api.streams:
+                await self._reader.follow()
 
     async def _finish(self) -> bool:
-        """The container has ended: read what there is until a read brings nothing new."""
-        failures = 0
+        """The container has terminated: read until there is nothing new."""
+        reader, had_all, missing_since = self._reader, self._reader.ended_well, 0.0
         while True:
-            size = self._log.window.size
-            error = await self._read_once(follow=False)
-            if error is None and self._log.window.size == size:
-                return True
-            if error is not None:
-                if await self._state() is InstanceState.GONE or isinstance(error, Forbidden):
-                    return False
-                await asyncio.sleep(min(self._pause(error, failures), LAST_PAUSE))
-                failures += 1
+            state, reader.previous = await self._looked()
+            size = reader.size
+            error, pause = await self._attempt(reader.read)
+            if reader.ended_well and reader.size == size and (reader.aligned or not size):
+                await reader.check_head()
+                return state is InstanceState.ENDED
+            if reader.ended_well and not reader.aligned:
+                return self._give_up("its last file was rotated away", had_all)
+            if state is InstanceState.GONE or isinstance(error, (Forbidden, Refused)):
+                return self._give_up(str(error or reader.trouble), had_all or reader.ended_well)
+            had_all = had_all or reader.ended_well
+            if isinstance(error, NotFound) or (error is None and not reader.ended_well):
+                missing_since = missing_since or time.monotonic()
+                if time.monotonic() - missing_since > KEPT_PATIENCE:
+                    return self._give_up(str(error or reader.trouble), had_all)
+            if not reader.ended_well:
+                await asyncio.sleep(pause)
 
-    def _pause(self, error: Exception | None, failures: int) -> float:
-        if error is None or isinstance(error, Misaligned):
-            return FIRST_PAUSE / 5 if failures < 3 else FIRST_PAUSE
-        if isinstance(error, Forbidden):
-            return FORBIDDEN_SECONDS
-        asked = getattr(error, "retry_after", None) or 0.0
-        return float(max(asked, min(LAST_PAUSE, FIRST_PAUSE * 2 ** min(failures, 5))))
+    def _give_up(self, why: str, had_all: bool) -> bool:
+        if not had_all:
+            why = why or "its pod was deleted, or its container's log was removed"
+            self._sink.gap(f"the end of the log of {self._name} cannot be read: {why}")
+        return False
 
-    async def _state(self) -> InstanceState:
+    async def _ours(self) -> bool:
+        state, previous = await self._looked()
+        return state is not InstanceState.GONE and previous == self._reader.previous
+
+    async def _looked(self) -> tuple[InstanceState, bool]:
         failures = 0
         while True:
             try:
-                state, self._previous = await self._look()
+                return await self._look()
             except JobLogError as error:
-                self._sink.trouble(str(error))
-                await asyncio.sleep(min(LAST_PAUSE, FIRST_PAUSE * 2 ** min(failures, 5)))
-                failures += 1
-            else:
-                return state
+                self._reader.tell(str(error))
+            await asyncio.sleep(_back_off(failures))
+            failures += 1
 
-    async def _read_once(self, *, follow: bool) -> Exception | None:
-        """One read; why it failed, or None."""
-        self._reading = asyncio.create_task(self._read(follow=follow), name="joblog log read")
+    async def _attempt(self, read: Callable[[], Awaitable[None]]) -> tuple[JobLogError | None, float]:
+        """Read; what it failed with, and how many seconds to wait before the next attempt."""
+        began, size, reader = time.monotonic(), self._reader.size, self._reader
+        error: JobLogError | None = None
         try:
-            await asyncio.wait([self._reading])
-        except asyncio.CancelledError:
-            self._reading.cancel()
-            raise
-        if self._reading.cancelled():
-            return IdleTimeout("it waited on a log file that had been rotated")
-        error = self._reading.exception()
-        if isinstance(error, Misaligned):
-            self._attempt = min(self._attempt + 1, len(TRIES) - 1)
-            return error
-        if error is None or isinstance(error, IdleTimeout):
-            self._sink.trouble("")
-        elif isinstance(error, (TransportError, RefusedError)):
-            self._sink.trouble(str(error))
-        else:
-            raise error
-        return error if isinstance(error, Exception) else None
+            await read()
+        except (Misaligned, IdleTimeout):
+            pass
+        except JobLogError as caught:
+            error = caught
+            reader.tell(str(error))
+        if isinstance(error, (Forbidden, Refused)):
+            await self._refused()
+            return error, 0.0
+        if error is None and (reader.size > size or time.monotonic() - began > LIVED_SECONDS):
+            self._failures = 0
+            return error, 0.0
+        pause = _back_off(self._failures)
+        self._failures += 1
+        if isinstance(error, AuthenticationError):
+            pause = LAST_BACK_OFF  # asking often with what was refused looks like an attack
+        elif isinstance(error, ApiError) and error.retry_after is not None:
+            pause = error.retry_after
+        return error, pause
 
-    async def _read(self, *, follow: bool) -> None:
-        back, candidate = TRIES[self._attempt]
-        last = self._attempt == len(TRIES) - 1
-        proven, self._proven = self._proven, b""
-        since = self._log.window.since(back)
-        follow = follow and not self._api.streams.locked()
-        pod, container, namespace = self._where
-        self._log.notice = b""
-        async with (
-            self._slot(follow=follow),
-            self._api.open_log(
-                pod, container, follow=follow, since=since, previous=self._previous, namespace=namespace
-            ) as chunks,
-        ):
-            await self._still_ours()
-            reading = Reading(self._log, back, candidate, last_try=last, proven=proven)
-            async for chunk in chunks:
-                reading.feed(chunk)
-                await self._sink.room()
-            reading.end()
-        self._attempt = 0
-        if self._log.notice:
-            raise ApiError(self._log.notice.decode("utf-8", "replace").strip())
+    async def _refused(self) -> None:
+        """We may not read: not tried again soon, unless it is the last chance."""
+        until = time.monotonic() + REFUSED_PAUSE
+        while time.monotonic() < until:
+            state, _ = await self._looked()
+            if state is not InstanceState.RUNNING:
+                return
+            await asyncio.sleep(REFUSED_LOOK)
 
-    async def _still_ours(self) -> None:
-        """Make sure that an open answer is of this instance: names are used again, and instances follow.
 
-        Raises:
-            ApiError: It may be another one's.
-        """
-        state, previous = await self._look()
-        if state is InstanceState.GONE or previous != self._previous:
-            self._previous = previous
-            raise ApiError("another instance of the container has taken its place")
-
-    def _slot(self, *, follow: bool) -> asyncio.Semaphore:
-        return self._api.streams if follow else asyncio.Semaphore()
-
-    # -- rotations ------------------------------------------------------------------------------------
-
-    async def _watch_heads(self) -> None:
-        """See that no file of the log is skipped; only while text flows does the kubelet rotate."""
-        rotations = Rotations(self._log)
-        looked_at = -1
-        while True:
-            await asyncio.sleep(HEAD_SECONDS)
-            size = self._log.window.size
-            if not size or (size == looked_at and not rotations.ahead):
-                continue
-            stuck = size == looked_at
-            with suppress(TransportError, RefusedError, NotStarted, NotFound):
-                rotations.saw(await self._head())
-            if rotations.missed():
-                self._sink.gap("the log was rotated faster than it was read")
-            if rotations.ahead and stuck and self._log.window.size == size and self._reading is not None:
-                # It waits on a file that is drained: what follows on it is the next file's first line.
-                self._proven = rotations.ahead
-                self._reading.cancel()
-                self._hurry.set()
-            looked_at = size
-
-    async def _head(self) -> bytes:
-        pod, container, namespace = self._where
-        head = b""
-        async with self._api.open_log(
-            pod, container, follow=False, limit=HEAD_BYTES, namespace=namespace
-        ) as chunks:
-            async for chunk in chunks:
-                head += chunk
-        return head
+def _back_off(failures: int) -> float:
+    return min(LAST_BACK_OFF, back_off(failures) / 2)

@@ -22,6 +22,7 @@ _STAMPS = re.compile(rb"^" + STAMP.pattern, re.MULTILINE)
 LONGEST_STAMP = 36
 WINDOW_SECONDS = 20
 WINDOW_BYTES = 16 << 20
+_CHUNK_BYTES = 64 << 10
 
 
 @lru_cache(maxsize=64)
@@ -35,14 +36,14 @@ def nanoseconds(stamp: bytes) -> int:
 
 
 class Piece(NamedTuple):
-    """A stamp (without its space), text, or a notice."""
+    """A stamp (without its space), text of one line, or a notice."""
 
     kind: Literal["stamp", "text", "notice"]
     data: bytes
 
 
 class Cutter:
-    """Cuts what comes into pieces, wherever the chunks end."""
+    """Cuts one answer into pieces, wherever its chunks end."""
 
     def __init__(self) -> None:
         self._head = b""
@@ -61,133 +62,160 @@ class Cutter:
                     return
                 self._kind, self.at_start = ("text" if stamp else "notice"), False
                 if stamp:
-                    yield Piece("stamp", stamp[1])
                     at = stamp.end()
+                    yield Piece("stamp", stamp[1])
                     continue
             end = chunk.find(b"\n", at) + 1
-            yield Piece(self._kind, chunk[at : end or len(chunk)])
+            piece = Piece(self._kind, chunk[at : end or len(chunk)])
             self.at_start, at = bool(end), end or len(chunk)
+            yield piece
 
-    def rest(self) -> Iterator[Piece]:
+    def rest(self) -> bytes:
         """What is held back when no more comes: the beginning of a stamp, or a short notice."""
         head, self._head = self._head, b""
-        if head:
-            yield Piece("notice", head)
+        return head
 
     def strip(self, chunk: bytes) -> tuple[bytes, bytes] | None:
-        """The quick way for a chunk of nothing but text: the same with its stamps, and without.
+        """The quick way for a chunk of nothing but text: the same up to where it can be told, and its text.
 
         None where it must be cut: a notice is in it. Nothing has happened then.
         """
-        text = self._head + chunk
         if self._kind == "notice" and not self.at_start:
             return None
-        whole, head = _held_back(text, at_start=self.at_start)
-        begins = whole if self.at_start else whole[whole.find(b"\n") + 1 :] if b"\n" in whole else b""
-        found = len(_STAMPS.findall(begins))
-        if found != begins.count(b"\n") + bool(begins and not begins.endswith(b"\n")):
+        whole, head = _held_back(self._head + chunk, at_start=self.at_start)
+        first = 0 if self.at_start else whole.find(b"\n") + 1 or len(whole)
+        begun = whole[first:] if first else whole
+        lines = begun.count(b"\n") + (not begun.endswith(b"\n")) if begun else 0
+        text, found = _STAMPS.subn(b"", begun)
+        if found != lines:
             return None
-        plain = whole[: len(whole) - len(begins)] + _STAMPS.sub(b"", begins)
         if whole:
             self.at_start, self._kind = whole.endswith(b"\n"), "text"
         self._head = head
-        return whole, plain
+        return whole, whole[:first] + text if first else text
 
 
 def _held_back(text: bytes, *, at_start: bool) -> tuple[bytes, bytes]:
-    """``text`` up to a last stamp that is not complete, and the rest."""
+    """``text`` up to a last stamp that may not be complete, and the rest."""
     start = text.rfind(b"\n") + 1
-    if start == 0 and not at_start:
-        return text, b""
-    if STAMP.match(text, start) or len(text) - start >= LONGEST_STAMP:
+    if (start == 0 and not at_start) or STAMP.match(text, start) or len(text) - start >= LONGEST_STAMP:
         return text, b""
     return text[:start], text[start:]
 
 
 @dataclass(slots=True)
 class _Chunk:
-    stamped: bytes
+    """A piece of the stamped text; ``newest`` is the last line begun in or before it, Unix nanoseconds."""
+
+    stamped: bytearray
     at_start: bool
     offset: int
     newest: int
 
 
+class Known(NamedTuple):
+    """What is known of the text taken, at one moment.
+
+    Attributes:
+        lines: Where lines begin (offset in the text, stamp); never empty.
+        text: The end of the text.
+        base: Offset of its first byte.
+        dropped: Lines up to this stamp (Unix nanoseconds) were taken and may be forgotten.
+    """
+
+    lines: list[tuple[int, bytes]]
+    text: bytes
+    base: int
+    dropped: int
+
+    @property
+    def size(self) -> int:
+        """Bytes taken."""
+        return self.base + len(self.text)
+
+    def part(self, start: int, end: int) -> bytes:
+        """Text between two offsets, as far as it is kept."""
+        return self.text[max(0, start - self.base) : max(0, end - self.base)]
+
+    def end_of(self, number: int) -> int:
+        """Where a line ends."""
+        return self.lines[number + 1][0] if number + 1 < len(self.lines) else self.size
+
+
 @dataclass(slots=True)
 class Window:
-    """The end of what has been taken, with its stamps.
+    """The end of what was taken, with its stamps: the last seconds of it.
+
+    It is kept as it came, and parsed when a read has to be compared.
 
     Attributes:
         size: Bytes of text taken so far, without stamps.
         newest: Stamp of the line that began last; empty before the first.
-        pruned: Whether there was text before what is kept.
     """
 
     size: int = 0
     newest: bytes = b""
-    pruned: bool = False
+    _newest_offset: int = 0
+    _dropped: int = 0
     _chunks: deque[_Chunk] = field(default_factory=deque)
     _bytes: int = 0
     _at_start: bool = True
-    _pending: bytes = b""
 
     def take(self, stamped: bytes, size: int) -> None:
-        """Add text with its stamps, ``size`` bytes of it without them."""
+        """Add text with its stamps, ``size`` bytes of it without them; it ends inside no stamp."""
         if not stamped:
             return
-        if stamp := self._last_stamp(stamped):
-            self.newest = stamp
-        newest = nanoseconds(self.newest) if self.newest else 0
-        self._chunks.append(_Chunk(stamped, self._at_start, self.size, newest))
+        at_start, offset = self._at_start, self.size
         self.size += size
-        self._bytes += len(stamped)
         self._at_start = stamped.endswith(b"\n")
-        self._prune(newest)
+        start = stamped.rfind(b"\n", 0, len(stamped) - 1) + 1
+        if (start or at_start) and (stamp := STAMP.match(stamped, start)):
+            self.newest, self._newest_offset = stamp[1], self.size - (len(stamped) - stamp.end())
+        newest = nanoseconds(self.newest) if self.newest else 0
+        last = self._chunks[-1] if self._chunks else None
+        if last and len(last.stamped) < _CHUNK_BYTES and newest - last.newest < 10**9:
+            last.stamped += stamped
+            last.newest = newest
+        else:
+            self._chunks.append(_Chunk(bytearray(stamped), at_start, offset, newest))
+        self._bytes += len(stamped)
+        self._prune(newest - WINDOW_SECONDS * 10**9)
 
-    def stamp(self, stamp: bytes) -> None:
-        """A line begins; it counts when its first byte of text is there."""
-        self._pending = stamp + b" "
-
-    def text(self, data: bytes) -> None:
-        """The line goes on, at most to its end."""
-        pending, self._pending = self._pending, b""
-        self.take(pending + data, len(data))
+    def _prune(self, oldest: int) -> None:
+        while len(self._chunks) > 1 and (self._chunks[0].newest < oldest or self._bytes > WINDOW_BYTES):
+            chunk = self._chunks.popleft()
+            self._bytes -= len(chunk.stamped)
+            self._dropped = max(self._dropped, chunk.newest)
 
     def since(self, back: int) -> int | None:
-        """Whole Unix seconds at which to begin the next read; None for the start.
+        """Whole Unix seconds at which to begin the next read; None for the start of the log.
 
-        The API knows no fractions.
+        The API knows no fractions, and stamps of two streams come slightly out of order.
         """
         return nanoseconds(self.newest) // 10**9 - back if self.newest else None
 
-    def lines(self) -> tuple[list[tuple[int, bytes]], bytes, int]:
-        """Where the lines kept begin (offset, stamp), their text, and the offset of its first byte."""
-        found: list[tuple[int, bytes]] = []
-        texts: list[bytes] = []
-        cutter = Cutter()
-        base = at = self._chunks[0].offset if self._chunks else self.size
-        if self._chunks:
-            cutter.at_start = self._chunks[0].at_start
+    def holds(self, stamp: bytes) -> bool | None:
+        """Whether a line with that stamp was taken; None where that is forgotten."""
+        begin = stamp + b" "
         for chunk in self._chunks:
-            for kind, data in cutter.feed(chunk.stamped):
-                if kind == "stamp":
-                    found.append((at, data))
-                else:
-                    texts.append(data)
-                    at += len(data)
-        return found, b"".join(texts), base
+            if (chunk.at_start and chunk.stamped.startswith(begin)) or b"\n" + begin in chunk.stamped:
+                return True
+        return None if nanoseconds(stamp) <= self._dropped else False
 
-    def _last_stamp(self, stamped: bytes) -> bytes:
-        start = stamped.rfind(b"\n", 0, len(stamped) - 1) + 1
-        if start == 0 and not self._at_start:
-            return b""
-        match = STAMP.match(stamped, start)
-        return match[1] if match else b""
-
-    def _prune(self, newest: int) -> None:
-        oldest = newest - WINDOW_SECONDS * 10**9
-        while len(self._chunks) > 1 and (self._chunks[0].newest < oldest or self._bytes > WINDOW_BYTES):
-            # One line must be known by its stamp, or nothing could be aligned; one line may be very long.
-            if not STAMP.search(self._chunks[1].stamped) and self._bytes <= 4 * WINDOW_BYTES:
-                return
-            self._bytes -= len(self._chunks.popleft().stamped)
-            self.pruned = True
+    def known(self) -> Known:
+        """What there is to compare with; takes a tenth of a second when it is full."""
+        lines: list[tuple[int, bytes]] = []
+        texts: list[bytes] = []
+        base = self._chunks[0].offset if self._chunks else self.size
+        for chunk in self._chunks:
+            at, end, stamped = chunk.offset, 0, bytes(chunk.stamped)
+            for stamp in _STAMPS.finditer(stamped):
+                if stamp.start() or chunk.at_start:
+                    texts.append(stamped[end : stamp.start()])
+                    at += len(texts[-1])
+                    lines.append((at, stamp[1]))
+                    end = stamp.end()
+            texts.append(stamped[end:])
+        if not lines:  # a line longer than the window
+            lines.append((self._newest_offset, self.newest))
+        return Known(lines, b"".join(texts), base, self._dropped)
