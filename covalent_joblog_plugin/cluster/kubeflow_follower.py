@@ -16,6 +16,7 @@ from covalent_joblog_plugin.model.errors import JobLogError, TransportError
 from covalent_joblog_plugin.model.records import SeamKind
 
 from .instance_output import InstanceOutput
+from .job_events import why_no_pods
 from .kubeflow_job import Instance, JobEnd
 from .kubernetes_errors import NotFound
 from .pauses import back_off, wait_for
@@ -39,6 +40,8 @@ SIDECAR_PATIENCE = 15.0
 """Seconds a failed container's pod may go on before its sidecar counts as what keeps it running."""
 UNSTARTABLE_PATIENCE = 120.0
 """Seconds an image may fail to be pulled, or a container to be created, before the job is given up."""
+PODLESS_PATIENCE = 5.0
+"""Seconds a job may be without pods before it is asked why."""
 PODS_PATIENCE = 120.0
 """Seconds the containers of an ended job may take to end."""
 
@@ -62,6 +65,7 @@ class JobFollower:
         self._hurry = asyncio.Event()
         self._lively_until = time.monotonic() + STARTING
         self._since: dict[str, float] = {}
+        self._podless = ""
         self.end: asyncio.Future[JobEnd] = asyncio.get_running_loop().create_future()
         self.started = asyncio.Event()
         """Its first container has begun, or it is over."""
@@ -131,6 +135,7 @@ class JobFollower:
         found = [instance for pod in pods for instance in self.job.workload.instances(pod)]
         self._update(found)
         self._judge(job, found)
+        await self._ask_why(job, found)
 
     async def _object(self) -> dict[str, Any] | None:
         job = self.job
@@ -254,7 +259,18 @@ class JobFollower:
     def _unstartable(self, found: list[ContainerInstance]) -> bool:
         return self._lasts("unstartable", any(seen.unstartable for seen in found), UNSTARTABLE_PATIENCE)
 
+    async def _ask_why(self, job: dict[str, Any] | None, found: list[ContainerInstance]) -> None:
+        """No condition says why a job has no pods, only events do."""
+        open_ = job is not None and self.job.workload.state(job).phase is JobPhase.PENDING
+        if self._lasts("podless", open_ and not found and not self._known, PODLESS_PATIENCE):
+            self._since["podless"] = time.monotonic()  # again after as long
+            self._podless = await why_no_pods(self._api, self.job.spec.namespace, self.job.name)
+        elif found:
+            self._podless = ""
+
     def _why_waiting(self, found: list[ContainerInstance]) -> str:
+        if not found:
+            return self._podless
         return "; ".join(dict.fromkeys(seen.why_waiting for seen in found if seen.why_waiting))
 
     def _over(self, phase: JobPhase | None, reason: str, message: str, last: dict[int, Instance]) -> None:

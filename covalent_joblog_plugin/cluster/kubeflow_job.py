@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from covalent_joblog_plugin.model.records import FileRef
 
+from .workload import NAME_CHARACTERS
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
     from .instance_output import InstanceOutput, StreamCounts
     from .workload import ContainerInstance, JobPhase, Workload, WorkloadSpec
 
-NAME_CHARACTERS = 45
-"""Longest name: JobSet adds ``-node-0-<index>-<5 characters>`` and the sum may have 63."""
 PAYLOAD = "covalent-joblog/payload-sha256"
 """Annotation that tells our job of that name from another one."""
 

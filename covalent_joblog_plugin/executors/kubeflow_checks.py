@@ -111,8 +111,13 @@ def _check_kind(executor: KubeflowJobLogExecutor, name: str) -> None:
     if executor.kind == "TrainJob" and not executor.runtime:
         raise OptionError(f"{name}: runtime='' must name a {executor.runtime_kind}")
     for variable in executor.environment:
-        if variable.startswith(("PET_", "JOBLOG_")):
+        if variable.startswith(("PET_", "JOBLOG_")) and variable != "JOBLOG_RESULT_DIR":
             raise OptionError(f"{name}: environment: {variable} is set by Kubeflow or by us: leave it out")
+    if re.search("//[^/@]*:[^/@]*@", executor.store):
+        raise OptionError(
+            f"{name}: store= holds a password, and options are no place for one: give it to fsspec's driver "
+            "where Covalent's server and the pods run"
+        )
     if executor.log_files:
         raise OptionError(
             f"{name}: log_files={executor.log_files!r}: Kubernetes shows the logs of containers, no files; "

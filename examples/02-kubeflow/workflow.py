@@ -2,6 +2,10 @@
 """Train on two nodes of a Kubeflow cluster, both live in one node's output; prints the dispatch id."""
 
 import argparse
+import os
+import random
+import sys
+import time
 
 import covalent as ct
 
@@ -14,11 +18,6 @@ def train(epochs, points):
     Plain Python, so that any image with Python serves. With torch in the image this is where
     ``torch.distributed.init_process_group()`` and the training loop stand.
     """
-    import os
-    import random
-    import sys
-    import time
-
     node = int(os.environ.get("PET_NODE_RANK", os.environ.get("RANK", "0")))
     nodes = int(os.environ.get("PET_NNODES", "1"))
     print(f"node {node} of {nodes}: {points} points on {os.uname().nodename}")
@@ -72,6 +71,6 @@ if __name__ == "__main__":
         runtime_kind="TrainingRuntime",
         image=chosen.image,
         num_nodes=2,
-        resources={"cpu": "100m", "memory": "128Mi"},
+        resources={"requests": {"cpu": "100m", "memory": "128Mi"}},
     )
     print(ct.dispatch(flow_on(kubeflow))(chosen.epochs, chosen.points))
