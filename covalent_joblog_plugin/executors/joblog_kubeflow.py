@@ -27,6 +27,8 @@ EXECUTOR_PLUGIN_NAME = "KubeflowJobLogExecutor"
 
 log = logging.getLogger(__name__)
 
+NOTE_SECONDS = 1.0
+
 
 class KubeflowJobLogExecutor(JobLogExecutor):
     """Runs the task as a TrainJob or PyTorchJob; every node (pod) runs the function, rank 0's value counts.
@@ -234,12 +236,28 @@ class KubeflowJobLogExecutor(JobLogExecutor):
         self.session.files_changed()
         if self.cancel_requested:  # while it was being created
             await cluster.cancel(job.handle())
-        end = await self._ended(cluster, job)
+        telling = asyncio.create_task(self._tell(cluster, job), name="joblog why it waits")
+        try:
+            end = await self._ended(cluster, job)
+        finally:
+            telling.cancel()
         if self.cancel_requested:
             raise TaskCancelledError
         value = await kubeflow_outcome.result(cluster, job, end, self.final_read_timeout)
         self.__dict__["_succeeded"] = True
         return value
+
+    async def _tell(self, cluster: KubeflowCluster, job: Job) -> None:
+        """Keep with the node why the job waits, or why nothing is known of it."""
+        told = ""
+        while True:
+            note = cluster.trouble(job) or job.waiting
+            if note != told:
+                told = note
+                log.info("%s: %s", job.name, note or "it goes on")
+                if self.session.output is not None:
+                    await self.session.output.remember({"note": note})
+            await asyncio.sleep(NOTE_SECONDS)
 
     async def _ended(self, cluster: KubeflowCluster, job: Job) -> JobEnd:
         from . import kubeflow_outcome
