@@ -8,9 +8,9 @@ import pytest
 from kubernetes.client import ApiException, CoreV1Api
 from kubernetes.config import new_client_from_config
 
+from tests.rigs.cutting_proxy import CuttingProxy
 from tests.rigs.daemons import alive, until
-from tests.rigs.kubeflow import NEWEST, KubeflowRig, RigError, node, parts
-from tests.rigs.kubeflow.fixture import GivenCluster
+from tests.rigs.kubeflow import NEWEST, KubeflowRig
 
 JOBSET = "jobset.sigs.k8s.io/jobset-name"
 
@@ -160,6 +160,32 @@ def test_an_account_may_do_what_its_rules_say_and_no_more(kubeflow_rig, namespac
         log_of(blind, namespace, "read-me")
 
 
+def test_a_token_ends_when_it_should(kubeflow_rig, namespace):
+    kubeflow_rig.service_account(namespace, "brief", [])
+    token = kubeflow_rig.short_token(namespace, "brief", 3)
+    config = kubeflow_rig.kubeconfig_for({"token": token})
+    with pytest.raises(ApiException, match="cannot get resource"):
+        log_of(config, namespace, "any")
+
+    def refused():
+        try:
+            log_of(config, namespace, "any")
+        except ApiException as error:
+            return error.status == 401
+        return False
+
+    until(refused, "the token is refused", timeout=30)
+
+
+def test_the_api_server_is_reached_through_a_proxy_that_cuts(kubeflow_rig):
+    proxy = CuttingProxy(kubeflow_rig.api_port, lambda number: 20_000 if number == 0 else None)
+    config = kubeflow_rig.kubeconfig_for(port=proxy.port)
+    core = CoreV1Api(new_client_from_config(str(config)))
+    lists = [len(core.list_namespace().items) for _ in range(10)]
+    proxy.close()
+    assert (proxy.cuts, len(set(lists))) == (1, 1)
+
+
 def test_pod_security_is_enforced_where_asked(kubeflow_rig):
     strict = kubeflow_rig.namespace("of-the-rig-strict", pod_security="restricted")
     with pytest.raises(ApiException, match="violates PodSecurity"):
@@ -243,33 +269,3 @@ def machine_state():
     }
     options = [Path("/proc/sys", name).read_text() for name in ("kernel/panic", "net/ipv4/ip_forward")]
     return files, options, Path("/proc/self/mounts").read_text()
-
-
-def test_what_the_machine_lacks_is_named_with_the_command_that_installs_it(monkeypatch, tmp_path):
-    monkeypatch.setattr("shutil.which", lambda name, **_: None if name == "runc" else f"/usr/bin/{name}")
-    monkeypatch.setattr(node, "CNI_PLUGINS", str(tmp_path))
-    with pytest.raises(RigError, match=r"apt-get install .* containernetworking-plugins runc$"):
-        KubeflowRig(tmp_path / "none").start()
-
-
-def test_no_go_is_named_before_anything_is_built(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
-    with pytest.raises(RigError, match=r"there is no go here: install Go 1\.26"):
-        parts.build([parts.etcd()])
-
-
-def test_an_old_go_is_refused(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    old = tmp_path / "go"
-    old.write_text("#!/bin/sh\necho go version go1.19.8 linux/amd64\n")
-    old.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    with pytest.raises(RigError, match=r"go1\.19\.8"):
-        parts.build([parts.etcd()])
-
-
-def test_a_given_cluster_refuses_what_only_the_rig_can_do(tmp_path):
-    given = GivenCluster(tmp_path, tmp_path / "kubeconfig")
-    with pytest.raises(RigError, match=r"stop_kubelet: .* unset it"):
-        given.stop_kubelet()

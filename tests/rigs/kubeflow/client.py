@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import kubernetes
 import kubernetes.dynamic
 import yaml
-from kubernetes.dynamic.exceptions import NotFoundError
+from kubernetes.dynamic.exceptions import ForbiddenError, NotFoundError
 
 from tests.rigs.daemons import until
 
@@ -19,9 +19,12 @@ from .control_plane import write_kubeconfig
 from .runtimes import training_runtimes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 Json = dict[str, Any]
+# Where a namespace has the certificate that its pods trust.
+AUTHORITY = "kube-root-ca.crt"
 API_VERSIONS = {
     "ClusterTrainingRuntime": "trainer.kubeflow.org/v1alpha1",
     "Event": "v1",
@@ -95,14 +98,35 @@ class Cluster:
         labels = {"pod-security.kubernetes.io/enforce": pod_security} if pod_security else {}
         self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
         # Pods are refused until the controller manager has made these two.
-        for kind, made in (("ServiceAccount", "default"), ("ConfigMap", "kube-root-ca.crt")):
-            until(lambda k=kind, m=made: self.get(k, m, name) is not None, f"{kind} {made} is in {name}")
+        until(
+            lambda: bool(
+                self.get("ServiceAccount", "default", name) and self.get("ConfigMap", AUTHORITY, name)
+            ),
+            f"{name} is ready for pods",
+        )
         for runtime in training_runtimes(self.image):
             runtime["metadata"]["namespace"] = name
             self.apply(runtime)
+        self.wait_for_runtime(runtime)
         return name
 
-    def service_account(self, namespace: str, name: str, rules: list[Json]) -> Path:
+    def wait_for_runtime(self, runtime: Json) -> None:
+        """Return when Trainer lets a TrainJob use it: it hears of a new runtime a moment later."""
+        meta = runtime["metadata"]
+        job = {"apiVersion": runtime["apiVersion"], "kind": "TrainJob", "metadata": {"name": "asks"}}
+        job["spec"] = {"runtimeRef": {"kind": runtime["kind"], "name": meta["name"]}}
+        jobs, namespace = self._resource("TrainJob"), meta.get("namespace", "default")
+
+        def is_known() -> bool:
+            try:
+                jobs.create(body=job, namespace=namespace, dry_run="All")
+            except ForbiddenError:
+                return False
+            return True
+
+        until(is_known, f"Trainer knows the runtime {meta['name']}")
+
+    def service_account(self, namespace: str, name: str, rules: Sequence[Json]) -> Path:
         """Make an account with exactly these rules of a Role in its namespace.
 
         The kubeconfig returned holds a token that lasts an hour.
@@ -118,7 +142,7 @@ class Cluster:
         return self.kubeconfig_for({"token": self.token(namespace, name)})
 
     def token(self, namespace: str, name: str, seconds: int = 3600) -> str:
-        """A token of an account; the API server gives none that lasts less than 600 seconds."""
+        """A token of an account; a cluster gives none that lasts less than 600 seconds."""
         request = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",

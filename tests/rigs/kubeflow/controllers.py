@@ -70,7 +70,9 @@ class Controllers:
         for part in (jobset, trainer):
             self._wait_for(part.name)
             self._install_webhooks(part)
-        self._cluster.apply(torch_distributed(self._cluster.image))
+        runtime = torch_distributed(self._cluster.image)
+        self._cluster.apply(runtime)
+        self._cluster.wait_for_runtime(runtime)
 
     def stop_pair(self) -> None:
         """Stop Trainer and JobSet; their kinds and all objects stay."""

@@ -19,18 +19,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 GIVEN = "JOBLOG_TEST_KUBECONFIG"
+GIVEN_IMAGE = "JOBLOG_TEST_IMAGE"
 _FAILED = pytest.StashKey[RigError]()
 
 
 class GivenCluster(Cluster):
     """A cluster of somebody else's, with Trainer and Training Operator; its node is out of reach.
 
-    What a test asks of the rig beyond objects of the API fails there with the reason.
+    What a test asks of the rig beyond objects of the API fails there with the reason. ``JOBLOG_TEST_IMAGE`` names
+    an image with this process's Python for its nodes to fetch; else it is ``python:<minor version>-slim``.
     """
 
     def __init__(self, folder: Path, kubeconfig: Path) -> None:
         python = ".".join(map(str, sys.version_info[:2]))
-        super().__init__(folder, kubeconfig, f"python:{python}-slim")
+        super().__init__(folder, kubeconfig, os.environ.get(GIVEN_IMAGE) or f"python:{python}-slim")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

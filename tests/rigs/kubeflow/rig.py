@@ -15,7 +15,7 @@ from tests.rigs.daemons import Daemons, until
 from tests.rigs.slurm import free_ports
 
 from .client import Cluster
-from .control_plane import ControlPlane
+from .control_plane import ISSUER, ControlPlane
 from .controllers import Controllers
 from .errors import RigError
 from .image import PYTHON_IMAGE, build_images
@@ -23,6 +23,7 @@ from .keeper import keep
 from .mounts import HOLDER, kill
 from .node import NODE, Node, missing_tools
 from .parts import PAIRS, all_parts, build
+from .tokens import sign_token
 from .truth import Record, read_records
 
 if TYPE_CHECKING:
@@ -30,10 +31,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OLDEST, NEWEST = min(PAIRS), max(PAIRS)
-PORTS = ("etcd", "etcd-peer", "apiserver", "jobset", "jobset-health", "trainer", "trainer-health")
-PORTS += ("training-operator", "training-operator-health")
-PROGRAMS = ("log-keeper", "training-operator", "trainer", "jobset", "kubelet", "containerd")
-PROGRAMS += ("kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd")
+PORTS = (
+    *("etcd", "etcd-peer", "apiserver", "jobset", "jobset-health", "trainer", "trainer-health"),
+    *("training-operator", "training-operator-health"),
+)
+PROGRAMS = (
+    *("log-keeper", "training-operator", "trainer", "jobset", "kubelet", "containerd"),
+    *("kube-scheduler", "kube-controller-manager", "kube-apiserver", "etcd"),
+)
 
 
 class KubeflowRig(Cluster):
@@ -52,7 +57,7 @@ class KubeflowRig(Cluster):
         self.controllers = Controllers(folder, self.daemons, self._wait, self.node.mounts, self)
         self._record = folder / "rig.json"
         if self._record.exists():
-            self._use(json.loads(self._record.read_text()))
+            self._use(**json.loads(self._record.read_text()))
 
     def start(self) -> KubeflowRig:
         """Start everything; returns when a pod can be made.
@@ -72,7 +77,7 @@ class KubeflowRig(Cluster):
         return self
 
     def _start_all(self) -> None:
-        self._use({"ports": dict(zip(PORTS, free_ports(len(PORTS)), strict=True)), "trainer": self.trainer})
+        self._use(dict(zip(PORTS, free_ports(len(PORTS)), strict=True)), self.trainer)
         self.node.mounts.start()
         self.node.network.start()
         self.node.start_keeper()
@@ -102,18 +107,18 @@ class KubeflowRig(Cluster):
             self.daemons.stop(name)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _use(self, record: dict[str, object]) -> None:
+    def _use(self, ports: dict[str, int], trainer: str) -> None:
         """Take over ports and version, chosen now or by whoever started the rig, and write them down."""
-        self.control_plane.ports = self.controllers.ports = record["ports"]
-        self.trainer = str(record["trainer"])
-        self._record.write_text(json.dumps(record))
+        self.control_plane.ports = self.controllers.ports = ports
+        self.trainer = trainer
+        self._record.write_text(json.dumps({"ports": ports, "trainer": trainer}))
 
     def use_trainer(self, version: str) -> None:
         """Have the cluster run another Trainer with its JobSet (``OLDEST``, ``NEWEST``)."""
         if version != self.trainer:
             self.controllers.stop_pair()
             self.controllers.start_pair(version)
-            self._use({"ports": self.controllers.ports, "trainer": version})
+            self._use(self.controllers.ports, version)
 
     def node_is_ready(self) -> bool:
         """Whether the API server thinks well of the node."""
@@ -152,6 +157,13 @@ class KubeflowRig(Cluster):
             yield
         finally:
             os.kill(pid, signal.SIGCONT)
+
+    def short_token(self, namespace: str, name: str, seconds: float) -> str:
+        """A token that ends so soon; the API server remembers for up to 10 s that it was good."""
+        account = self.get("ServiceAccount", name, namespace)
+        if account is None:
+            raise RigError(f"there is no ServiceAccount {name} in {namespace}")
+        return sign_token(self.folder / "pki" / "service-accounts.key", ISSUER, account, seconds)
 
     def log_records(self, pod_uid: str, container: str = "node", restart: int = 0) -> list[Record]:
         """The node's records of one container instance, also when it or its pod is gone."""
