@@ -215,6 +215,8 @@ def test_what_is_stopped_comes_back_and_containers_run_on(kubeflow_rig, namespac
     status = kubeflow_rig.get("Pod", "lasting", namespace)["status"]["containerStatuses"][0]
     assert (status["restartCount"], kubeflow_rig.ground_truth(uid)) == (0, b"on\n")
     kubeflow_rig.delete("Pod", "lasting", namespace)
+    until(lambda: not list((kubeflow_rig.folder / "pods").glob(f"*_{uid}")), "the node has removed its files")
+    assert kubeflow_rig.ground_truth(uid) == b"on\n"
 
 
 def test_a_second_rig_with_the_newest_trainer_lives_beside_the_first_and_leaves_nothing(

@@ -11,6 +11,7 @@ from tests.rigs.kubeflow.fixture import GivenCluster
 
 
 def test_what_the_machine_lacks_is_named_with_the_command_that_installs_it(monkeypatch, tmp_path):
+    monkeypatch.setattr("os.getuid", lambda: 0)
     monkeypatch.setattr("shutil.which", lambda name, **_: None if name == "runc" else f"/usr/bin/{name}")
     monkeypatch.setattr(node, "CNI_PLUGINS", str(tmp_path))
     with pytest.raises(RigError, match=r"apt-get install .* containernetworking-plugins runc$"):

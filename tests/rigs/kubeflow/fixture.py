@@ -26,8 +26,8 @@ _FAILED = pytest.StashKey[RigError]()
 class GivenCluster(Cluster):
     """A cluster of somebody else's, with Trainer and Training Operator; its node is out of reach.
 
-    What a test asks of the rig beyond objects of the API fails there with the reason. ``JOBLOG_TEST_IMAGE`` names
-    an image with this process's Python for its nodes to fetch; else it is ``python:<minor version>-slim``.
+    What a test asks of the rig beyond objects of the API fails there with the reason. ``JOBLOG_TEST_IMAGE``
+    names an image with this process's Python for its nodes to fetch, else ``python:<minor version>-slim``.
     """
 
     def __init__(self, folder: Path, kubeconfig: Path) -> None:
