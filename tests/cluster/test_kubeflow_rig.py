@@ -215,7 +215,7 @@ def test_what_is_stopped_comes_back_and_containers_run_on(kubeflow_rig, namespac
     status = kubeflow_rig.get("Pod", "lasting", namespace)["status"]["containerStatuses"][0]
     assert (status["restartCount"], kubeflow_rig.ground_truth(uid)) == (0, b"on\n")
     kubeflow_rig.delete("Pod", "lasting", namespace)
-    until(lambda: not list((kubeflow_rig.folder / "pods").glob(f"*_{uid}")), "the node has removed its files")
+    until(lambda: kubeflow_rig.get("Pod", "lasting", namespace) is None, "the pod is gone")
     assert kubeflow_rig.ground_truth(uid) == b"on\n"
 
 
