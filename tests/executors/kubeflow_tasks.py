@@ -111,9 +111,9 @@ class Task:
         return path.read_bytes() if path.exists() else b""
 
     def state(self) -> dict[str, Any]:
-        """What is remembered of the node."""
-        state = json.loads((self.folder / "joblog" / "state.json").read_text())
-        return dict(state["remembered"])
+        """What is remembered of the node; nothing before it begins."""
+        path = self.folder / "joblog" / "state.json"
+        return dict(json.loads(path.read_text())["remembered"]) if path.exists() else {}
 
     def capability(self, name: str) -> dict[str, str]:
         """One answer and its reason."""
@@ -128,7 +128,7 @@ class Task:
     @property
     def job(self) -> str:
         """Name of the job."""
-        return str(eventually(lambda: self.state()["job"]["name"], 60, "the job has a name"))
+        return str(eventually(lambda: self.state().get("job", {}).get("name"), 60, "the job has a name"))
 
     def pods(self) -> list[dict[str, Any]]:
         """Its pods, as Kubernetes shows them, oldest first."""

@@ -58,8 +58,11 @@ def test_without_the_right_to_read_logs_the_task_runs_and_says_so(covalent_serve
     assert task.completed() == 5
     assert "pods/log" in task.capability("read")["reason"]
     assert task.capability("read")["answer"] == "no"
-    assert {seam["seam"] for seam in task.seams()} == {"incomplete"}
-    assert all("pods/log" in seam["message"] for seam in task.seams())
+    ends = [seam for seam in task.seams() if seam["seam"] == "incomplete"]
+    assert {seam["file"] for seam in ends} == {"stdout", "stderr"}
+    assert all("pods/log" in seam["message"] for seam in ends)
+    # The runner counted all the same.
+    assert [(s["file"], s["lost"]) for s in task.seams() if s["seam"] == "lost"] == [("stdout", 7)]
 
 
 def test_missing_rights_are_named_before_anything_is_created(covalent_server, kubeflow_rig):
@@ -213,9 +216,7 @@ for n in range(60000):
 def test_a_webhook_or_quota_that_refuses_pods_is_told(covalent_server, kubeflow_rig):
     namespace = kubeflow_rig.namespace("strict", pod_security="restricted")
     kubeconfig = kubeflow_rig.service_account(namespace, "covalent", role_rules())
-    task = Task(
-        covalent_server, kubeflow_rig, "", namespace=namespace, kubeconfig=str(kubeconfig), time_limit=-1
-    )
+    task = Task(covalent_server, kubeflow_rig, "", namespace=namespace, kubeconfig=str(kubeconfig))
     note = eventually(lambda: task.state().get("note"), 40, "the reason is told")
     assert "PodSecurity" in note
     cancel(covalent_server, task.id, task.node)

@@ -11,7 +11,7 @@ from tests.project.tracked import ROOT, tracked
 from tests.rigs.covalent_server import CovalentServer, eventually
 
 README = (ROOT / "README.md").read_text()
-WORKFLOW, LOOK, EXECUTOR = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+WORKFLOW, LOOK, ON_KUBEFLOW, EXECUTOR = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 @pytest.fixture
@@ -38,6 +38,12 @@ def test_the_workflow_runs_on_slurm_and_its_output_can_be_looked_at(server, slur
     assert server.finished(dispatch_id) == "COMPLETED"
     kept = server.results_dir / dispatch_id / "node_0" / "joblog" / "files" / "losses.csv"
     assert kept.read_text() == "0,1.0\n1,0.5\n2,0.3333333333333333\n"
+
+
+def test_the_kubeflow_executor_takes_these_options():
+    scope = {}
+    exec(ON_KUBEFLOW, scope)
+    scope["kubeflow"].check_options()
 
 
 def test_the_executor_of_your_own_shows_what_its_task_writes(server, tmp_path):
@@ -86,7 +92,8 @@ def taken(executor):
     [
         ("Every executor:", "`LocalJobLogExecutor`:", "JobLogExecutor"),
         ("`LocalJobLogExecutor`:", "`SlurmJobLogExecutor`, the way", "LocalJobLogExecutor"),
-        ("`SlurmJobLogExecutor`, the way", "## Helper nodes", "SlurmJobLogExecutor"),
+        ("`SlurmJobLogExecutor`, the way", "`KubeflowJobLogExecutor`, the way", "SlurmJobLogExecutor"),
+        ("`KubeflowJobLogExecutor`, the way", "## Helper nodes", "KubeflowJobLogExecutor"),
     ],
 )
 def test_the_tables_list_every_option_once(heading, until, executor):

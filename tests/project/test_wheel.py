@@ -31,6 +31,7 @@ def test_the_wheel_names_its_executors_and_its_licence(wheel):
     (entry_points,) = [name for name in wheel.namelist() if name.endswith("entry_points.txt")]
     assert wheel.read(entry_points).decode().split() == [
         "[covalent.executor.executor_plugins]",
+        *("joblog_kubeflow", "=", "covalent_joblog_plugin.executors.joblog_kubeflow"),
         *("joblog_local", "=", "covalent_joblog_plugin.executors.joblog_local"),
         *("joblog_slurm", "=", "covalent_joblog_plugin.executors.joblog_slurm"),
     ]
