@@ -55,7 +55,7 @@ def options():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kubeconfig", default="", help="if not the usual one")
     parser.add_argument("--namespace", default="", help="if not the context's own")
-    parser.add_argument("--runtime", default="joblog-torch", help="the TrainingRuntime (default: that of runtime.yaml)")
+    parser.add_argument("--runtime", default="joblog-torch", help="a TrainingRuntime")
     parser.add_argument("--image", help="if not the runtime's")
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--points", type=int, default=500)
