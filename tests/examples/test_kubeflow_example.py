@@ -39,7 +39,7 @@ def test_both_nodes_are_shown(covalent_server, trained):
     assert status == "COMPLETED", node(covalent_server, trained, 0)["error"]
     first = covalent_server.stdout(trained, 0).decode()
     beside = covalent_server.results_dir / trained / "node_0" / "joblog" / "files" / "rank1.stdout"
-    second = beside.read_text(newline="")
+    second = beside.read_bytes().decode()
     for rank, text in enumerate((first, second)):
         assert text.startswith(f"node {rank} of 2: 500 points on ")
         losses = [float(loss) for loss in re.findall(r"\repoch +\d+ loss ([\d.]+)\n", text)]
