@@ -6,6 +6,7 @@ import random
 import pytest
 
 from tests.executors.kubeflow_tasks import Task
+from tests.rigs.kubeflow import NEWEST, OLDEST
 
 KINDS = ("TrainJob", "PyTorchJob")
 TWO_RANKS = """
@@ -38,6 +39,22 @@ def test_both_ranks_are_live_and_exact(covalent_server, kubeflow_rig, kind):
     assert task.capability("complete") == {"answer": "yes", "reason": ""}
     assert task.capability("read")["answer"] == "yes"
     assert kubeflow_rig.get(kind, task.job, task.namespace) is None
+
+
+@pytest.fixture
+def newest_trainer(kubeflow_rig):
+    kubeflow_rig.use_trainer(NEWEST)
+    yield
+    kubeflow_rig.use_trainer(OLDEST)
+
+
+@pytest.mark.usefixtures("newest_trainer")
+def test_both_ranks_are_exact_on_the_newest_trainer(covalent_server, kubeflow_rig):
+    task = Task(covalent_server, kubeflow_rig, TWO_RANKS, num_nodes=2)
+    assert task.completed() == "from rank 0"
+    assert task.text() == lines(0, b"line")
+    assert task.stored("rank1.stderr") == lines(1, b"warning")
+    assert task.capability("complete")["answer"] == "yes"
 
 
 AWKWARD = (
