@@ -16,10 +16,8 @@ from .stamped import Cutter, Known, Window, nanoseconds
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PROOF_BYTES = 16
-"""What text must share with the end of the last line to be taken for that line's rest."""
 UNKNOWN_BYTES = 1 << 20
-"""An unknown first line is compared when so much of it is there."""
+"""An unknown first line is not waited for to its end when it is longer."""
 NOTICES = (b"unable to retrieve container logs", b"failed to create fsnotify", b"failed to watch file")
 """How the kubelet says inside a log, and without a stamp, that it cannot go on."""
 
@@ -147,7 +145,7 @@ class Reading:
         """
         self.notice = (self.notice + self._held + self._cutter.rest())[:500]
         self._held = b""
-        if self._state == "seek" and self._unknown and not self._rest_of_last_line():
+        if self._state == "seek" and self._unknown:
             self._doubt(self._unknown[0])
         self._flush()
 
@@ -156,11 +154,11 @@ class Reading:
         doubted, self._doubted = self._doubted, []
         self._state = "live"
         if self._known.lines:
-            if self._gap_before != self._proven:
-                newest = self._known.lines[-1][1]
+            newest = self._known.lines[-1][1]
+            gap = (nanoseconds(newest), nanoseconds(self._gap_before))
+            if self._gap_before != self._proven and gap not in self._out.gaps:
                 why = f"the node's log begins anew between {newest.decode()} and {self._gap_before.decode()}"
-                self._flush()
-                self._out.lose(nanoseconds(newest), nanoseconds(self._gap_before), why)
+                self._out.lose(*gap, why)
             self._state = "skip"
         for kind, data in doubted:
             self._piece(kind, data)
@@ -173,18 +171,25 @@ class Reading:
             self._take(kind, data)
         elif self._state == "doubt":
             self._doubted.append((kind, data))
+        elif kind == "rest":
+            self._state = "live"
+            self._take("text", data)
         elif kind == "stamp":
             {"seek": self._seek, "replay": self._replay_stamp, "skip": self._skip}[self._state](data)
         elif self._state == "replay":
             self._replay_text(data)
         elif self._unknown:
             self._unknown[1].extend(data)
-            enough = len(self._unknown[1]) > UNKNOWN_BYTES
-            if (enough or data.endswith(b"\n")) and not self._rest_of_last_line() and enough:
+            if len(self._unknown[1]) > UNKNOWN_BYTES:
+                if nanoseconds(self._unknown[0]) <= self._newest():
+                    raise Misaligned("a long line is not known")
                 self._doubt(self._unknown[0])
 
     def _take(self, kind: str, data: bytes) -> None:
         if kind == "stamp":
+            if not (self._stamped and self._stamped[-1].endswith(b"\n")):
+                self._flush()
+                self._out.window.begin_line()
             self._stamped.append(data + b" ")
         else:
             self._stamped.append(data)
@@ -223,29 +228,34 @@ class Reading:
         else:
             self._doubt((self._unknown or (stamp,))[0], stamp)
 
-    def _rest_of_last_line(self) -> bool:
-        """Rotation inside the last line: the new file begins with its rest, of which we may have a part.
-
-        A fresh read stamps that rest, a follow across the rotation does not.
-        """
-        if self._unknown is None or nanoseconds(self._unknown[0]) <= self._newest():
-            return False
-        text, known = bytes(self._unknown[1]), self._known
-        last = known.part(known.lines[-1][0], known.size)
-        fits = _overlaps(last, text)
-        if len(fits) != 1 or (last.endswith(b"\n") and fits[0] < len(text)):
-            return False
-        self._state, self._unknown = "live", None
-        self._take("text", text[fits[0] :])
-        return True
-
     def _doubt(self, first: bytes, second: bytes = b"") -> None:
         self._state, self._gap_before = "doubt", first
         if self._unknown:
-            self._doubted += [("stamp", first), ("text", bytes(self._unknown[1]))]
+            text = bytes(self._unknown[1])
+            shared = self._may_be_known(text) if nanoseconds(first) > self._newest() else 0
+            self._doubted += [("rest", text[shared:])] if shared else [("stamp", first), ("text", text)]
             self._unknown = None
         if second:
             self._doubted.append(("stamp", second))
+
+    def _may_be_known(self, text: bytes) -> int:
+        """How many bytes at the beginning of a new file's first line may be taken already.
+
+        A rotation inside a line leaves its rest to the new file. A fresh read stamps that rest, a follow
+        across the rotation does not, and so may have taken any part of it. As much as possible counts as
+        taken: what is missing then is behind a gap, and nothing comes twice.
+        """
+        if self._gap_before == self._proven:
+            return 0
+        known = self._known
+        last = known.part(known.lines[-1][0], known.size)
+        at = max(0, len(last) - len(text))
+        while (at := last.find(text[:1], at)) >= 0:
+            shared = len(last) - at
+            if text.startswith(last[at:]) and (shared == len(text) or not last.endswith(b"\n")):
+                return shared
+            at += 1
+        return 0
 
     def _skip(self, stamp: bytes) -> None:
         if nanoseconds(stamp) > self._newest():
@@ -283,17 +293,3 @@ class Reading:
         if size < len(data):
             self._state = "live"
             self._take("text", data[size:])
-
-
-def _overlaps(last: bytes, text: bytes) -> list[int]:
-    """How many bytes at the beginning of ``text`` may be the end of ``last``; at most two answers.
-
-    Two are none: in text that repeats itself nothing is proved.
-    """
-    fits: list[int] = []
-    at = max(0, len(last) - len(text))
-    while len(fits) < 2 and (at := last.find(text[:PROOF_BYTES], at)) >= 0 and len(text) >= PROOF_BYTES:
-        if text.startswith(last[at:]):
-            fits.append(len(last) - at)
-        at += 1
-    return fits

@@ -253,4 +253,6 @@ async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 
 
 def _words(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "it was cut"  # aiohttp's own text is about transfer encodings
     return str(error) or type(error).__name__

@@ -6,11 +6,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from typing import TYPE_CHECKING, Protocol
 
 from covalent_joblog_plugin.model.errors import JobLogError
 
 from .alignment import TRIES, Misaligned, Reading, Text
+from .kubernetes_errors import IdleTimeout
 from .pauses import wait_for
 from .rotations import HEAD_BYTES, Rotations
 from .stamped import Window
@@ -58,7 +60,7 @@ class LogReader:
     Attributes:
         previous: Whether the container's instance before the current one is read.
         ended_well: Whether the last answer ended by itself.
-        aligned: Whether the last answer was seen to belong where the text ends.
+        aligned: Whether it was then seen to belong where the text ends, or there is no text at all.
         trouble: What the sink was told last.
     """
 
@@ -79,12 +81,17 @@ class LogReader:
         self._proven = b""
         self._open = self._full = False
         self._much = asyncio.Event()
-        self._checked_at = 0
+        self._checked_at, self._checked_when = 0, 0.0
 
     @property
     def size(self) -> int:
         """Bytes of text taken so far."""
         return self._window.size
+
+    @property
+    def missed(self) -> str:
+        """Which file of the log was begun and its text did not come; empty when none is known."""
+        return self._rotations.check().decode()
 
     def tell(self, why: str) -> None:
         """Tell the sink what is wrong, once; empty when nothing is."""
@@ -113,6 +120,10 @@ class LogReader:
                     if not await self._trusted(reading):
                         return
             reading.end()
+        except IdleTimeout:
+            reading.end()  # nothing more comes that could tell what to think of the last line
+            await self._trusted(reading)
+            raise
         except Misaligned as error:
             log.debug("log of %s: %s", self._names[1], error)
             self._try = min(self._try + 1, len(TRIES) - 1)
@@ -121,7 +132,8 @@ class LogReader:
             self._open = False
         if await self._trusted(reading):
             self.tell(reading.notice.decode("utf-8", "replace").strip())
-            self.ended_well, self.aligned = not reading.notice, reading.aligned
+            self.ended_well = not reading.notice
+            self.aligned = self.ended_well and (reading.aligned or not self._window.newest)
             self._try = 0
 
     async def follow(self) -> None:
@@ -150,7 +162,7 @@ class LogReader:
             Stamp of the first head that the text has not passed; empty when there is none, or the head could
             not be read.
         """
-        self._checked_at = self.size
+        self._checked_at, self._checked_when = self.size, time.monotonic()
         try:
             async with self._opened(limit=HEAD_BYTES) as chunks:
                 self._rotations.saw(b"".join([chunk async for chunk in chunks]))
@@ -190,7 +202,7 @@ class LogReader:
         """While text flows; returns when the stream is stuck on a file that was rotated away."""
         while True:
             self._much.clear()
-            await wait_for(self._much, HEAD_SECONDS)
+            await wait_for(self._much, self._checked_when + HEAD_SECONDS - time.monotonic())
             if self._open and not self._much.is_set():
                 self.tell("")
             size = self.size

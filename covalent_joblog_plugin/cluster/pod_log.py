@@ -104,19 +104,21 @@ class PodLog:
 
     async def _finish(self) -> bool:
         """The container has terminated: read until there is nothing new."""
-        reader, had_all, missing_since = self._reader, self._reader.ended_well, 0.0
+        reader, had_all, missing_since = self._reader, self._reader.aligned, 0.0
         while True:
             state, reader.previous = await self._looked()
             size = reader.size
             error, pause = await self._attempt(reader.read)
-            if reader.ended_well and reader.size == size and (reader.aligned or not size):
+            if reader.aligned and reader.size == size:
                 await reader.check_head()
+                if reader.missed:
+                    return self._give_up(f"its file of {reader.missed} was rotated away unread", False)
                 return state is InstanceState.ENDED
             if reader.ended_well and not reader.aligned:
                 return self._give_up("its last file was rotated away", had_all)
             if state is InstanceState.GONE or isinstance(error, (Forbidden, Refused)):
-                return self._give_up(str(error or reader.trouble), had_all or reader.ended_well)
-            had_all = had_all or reader.ended_well
+                return self._give_up(str(error or reader.trouble), had_all or reader.aligned)
+            had_all = had_all or reader.aligned
             if isinstance(error, NotFound) or (error is None and not reader.ended_well):
                 missing_since = missing_since or time.monotonic()
                 if time.monotonic() - missing_since > KEPT_PATIENCE:
@@ -158,9 +160,10 @@ class PodLog:
         if isinstance(error, (Forbidden, Refused)):
             await self._refused()
             return error, 0.0
-        if error is None and (reader.size > size or time.monotonic() - began > LIVED_SECONDS):
+        if reader.size > size or time.monotonic() - began > LIVED_SECONDS:
             self._failures = 0
-            return error, 0.0
+            if error is None:
+                return None, 0.0
         pause = _back_off(self._failures)
         self._failures += 1
         if isinstance(error, AuthenticationError):

@@ -49,7 +49,8 @@ class Rotations:
         window = self._out.window
         while self._waiting and window.newest:
             stamp, head = self._waiting[0]
-            if not window.holds(stamp):
+            # The first read of all began at the head of its file.
+            if stamp != window.first and not window.holds(stamp):
                 if nanoseconds(stamp) >= nanoseconds(window.newest):
                     return stamp
                 self._judge(stamp, head)

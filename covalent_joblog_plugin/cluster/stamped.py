@@ -151,10 +151,12 @@ class Window:
     Attributes:
         size: Bytes of text taken so far, without stamps.
         newest: Stamp of the line that began last; empty before the first.
+        first: Stamp of the first line of all.
     """
 
     size: int = 0
     newest: bytes = b""
+    first: bytes = b""
     _newest_offset: int = 0
     _dropped: int = 0
     _chunks: deque[_Chunk] = field(default_factory=deque)
@@ -171,15 +173,22 @@ class Window:
         start = stamped.rfind(b"\n", 0, len(stamped) - 1) + 1
         if (start or at_start) and (stamp := STAMP.match(stamped, start)):
             self.newest, self._newest_offset = stamp[1], self.size - (len(stamped) - stamp.end())
+        if not self.first and (stamp := STAMP.match(stamped)):
+            self.first = stamp[1]
         newest = nanoseconds(self.newest) if self.newest else 0
         last = self._chunks[-1] if self._chunks else None
-        if last and len(last.stamped) < _CHUNK_BYTES and newest - last.newest < 10**9:
+        goes_on = last and at_start == last.stamped.endswith(b"\n") and newest - last.newest < 10**9
+        if last and goes_on and len(last.stamped) < _CHUNK_BYTES:
             last.stamped += stamped
             last.newest = newest
         else:
             self._chunks.append(_Chunk(bytearray(stamped), at_start, offset, newest))
         self._bytes += len(stamped)
         self._prune(newest - WINDOW_SECONDS * 10**9)
+
+    def begin_line(self) -> None:
+        """What comes next begins with a stamp, even where the last line has no end: its file had one."""
+        self._at_start = True
 
     def _prune(self, oldest: int) -> None:
         while len(self._chunks) > 1 and (self._chunks[0].newest < oldest or self._bytes > WINDOW_BYTES):
