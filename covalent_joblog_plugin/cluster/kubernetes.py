@@ -255,4 +255,8 @@ async def _chunks(response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
 def _words(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientPayloadError):
         return "it was cut"  # aiohttp's own text is about transfer encodings
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return f"its certificate is not accepted: {error.certificate_error}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return error.os_error.strerror or str(error.os_error)
     return str(error) or type(error).__name__

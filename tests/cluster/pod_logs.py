@@ -79,6 +79,12 @@ class Instance:
         running = "running" in status["state"]
         return (InstanceState.RUNNING if running else InstanceState.ENDED), False
 
+    async def seen_as(self, state: tuple[InstanceState, bool]) -> None:
+        """Wait until the cluster says so."""
+        async with asyncio.timeout(60):
+            while await self.look() != state:  # noqa: ASYNC110 - it is another program's state
+                await asyncio.sleep(0.1)
+
     def log(self) -> PodLog:
         return PodLog(self.api, self.namespace, self.pod, CONTAINER, self.look, self.taken)
 
