@@ -11,36 +11,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from .stamped import Cutter, Known, Window, nanoseconds
+from .stamped import STAMP, Cutter, Known, Window, nanoseconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 UNKNOWN_BYTES = 1 << 20
 """An unknown first line is not waited for to its end when it is longer."""
-NOTICES = (b"unable to retrieve container logs", b"failed to create fsnotify", b"failed to watch file")
-"""How the kubelet says inside a log, and without a stamp, that it cannot go on."""
-
-
-class Try(NamedTuple):
-    """How to read again.
-
-    Attributes:
-        back: Seconds before the newest line at which to begin.
-        candidate: Which of the known lines with one stamp comes first in the answer; negative takes none for
-            known, and what is newer than all of them for new, behind a gap.
-    """
-
-    back: int
-    candidate: int = 0
-
-
-TRIES = (Try(1), Try(1, 1), Try(1, 2), Try(4), Try(8), Try(1, -1))
-"""Several, for runtimes that give lines equal stamps, or stamps far out of order."""
+NOTICES = (b"failed to create fsnotify", b"failed to watch file")
+"""How the kubelet says in the middle of a log that it cannot wait for more."""
 
 
 class Misaligned(Exception):  # noqa: N818 - a state, not a mistake
-    """This read does not fit what is known; nothing of it was taken. The next of ``TRIES`` may."""
+    """This read does not fit what is known; nothing of it was taken. Another way may, see ``log_reader.TRIES``."""
 
 
 class Text(NamedTuple):
@@ -71,8 +54,9 @@ class Reading:
     Args:
         text: Where it goes.
         known: What was taken before, see ``Window.known``; None when that is nothing.
+        follow: Whether the answer waits for more; only then a notice can come in its middle.
         since: Unix seconds at which the answer begins.
-        candidate: See ``Try``.
+        candidate: See ``log_reader.Try``.
         proven: A stamp that is known to follow directly on what was taken.
     """
 
@@ -81,14 +65,15 @@ class Reading:
         text: Text,
         known: Known | None = None,
         *,
+        follow: bool = False,
         since: int | None = None,
         candidate: int = 0,
         proven: bytes = b"",
     ) -> None:
-        self._out = text
+        self._out, self._follow = text, follow
         self._since, self._candidate, self._proven = (since or 0) * 10**9, candidate, proven
         self._cutter = Cutter()
-        self._held = b""
+        self._held, self._cut = b"", False
         self._state: Literal["seek", "replay", "skip", "doubt", "live"] = "seek" if known else "doubt"
         self._known = known or Known([], b"", 0, 0)
         self._at = self._next = 0  # replay: offset and line number that come next
@@ -118,24 +103,35 @@ class Reading:
         """Whether its place is known: it repeats what was taken, or goes on."""
         return self._state in {"replay", "live"}
 
+    @property
+    def complete(self) -> bool:
+        """Whether it repeated all that was taken, and was not cut inside a line's stamp."""
+        repeated = self.live or (self.aligned and self._at == self._known.size)
+        return not self._cut and (repeated or not self._known.lines)
+
     def feed(self, chunk: bytes) -> None:
         """One more chunk of the answer.
 
         Raises:
             Misaligned: It does not fit; leave it.
         """
-        held, self._held = self._held, b""
-        if self.live:
-            if not (held or self._cutter.at_start) and chunk.startswith(NOTICES):
-                self._held = chunk  # perhaps a notice right behind text without newline; the end tells
-                return
-            chunk = held + chunk
-            if quick := self._cutter.strip(chunk):
-                self._out.take(*quick)
-                return
+        chunk, begin, self._held = self._held + chunk, len(self._held), b""
+        if self._follow and (at := self._notice_in(chunk)) >= begin:
+            chunk, self._held = chunk[:at], chunk[at:]  # the end tells whether it was one
+        if self.live and (quick := self._cutter.strip(chunk)):
+            self._out.take(*quick)
+            return
         for kind, data in self._cutter.feed(chunk):
             self._piece(kind, data)
         self._flush()
+
+    def _notice_in(self, chunk: bytes) -> int:
+        """Where a notice may begin right behind text without a newline; -1 where none does."""
+        begin = chunk.rfind(b"\n") + 1
+        if begin or self._cutter.at_start:
+            stamp = STAMP.match(chunk, begin)
+            begin = stamp.end() + 1 if stamp else len(chunk)
+        return max(chunk.find(notice, begin) for notice in NOTICES)
 
     def end(self) -> None:
         """The answer ended by itself (and not because a connection broke).
@@ -143,7 +139,9 @@ class Reading:
         Raises:
             Misaligned: It does not fit.
         """
-        self.notice = (self.notice + self._held + self._cutter.rest())[:500]
+        rest = self._cutter.rest()
+        self._cut = rest[:4].isdigit()
+        self.notice = (self.notice + self._held + (b"" if self._cut else rest))[:500]
         self._held = b""
         if self._state == "seek" and self._unknown:
             self._doubt(self._unknown[0])
@@ -208,7 +206,9 @@ class Reading:
     def _seek(self, stamp: bytes) -> None:
         known, found = self._known, self._numbers.get(stamp, [])
         self.notice = b""  # it was the end of a line that began before ``since``, and was taken
-        if self._candidate < 0:
+        if stamp == self._proven and not self._unknown:
+            self._doubt(stamp, stamp)
+        elif self._candidate < 0:
             if nanoseconds(stamp) > self._newest():
                 self._doubt(stamp, stamp)
         elif len(found) > self._candidate:
@@ -232,6 +232,7 @@ class Reading:
         self._state, self._gap_before = "doubt", first
         if self._unknown:
             text = bytes(self._unknown[1])
+            # An older one is left out by ``_skip``.
             shared = self._may_be_known(text) if nanoseconds(first) > self._newest() else 0
             self._doubted += [("rest", text[shared:])] if shared else [("stamp", first), ("text", text)]
             self._unknown = None
@@ -245,8 +246,6 @@ class Reading:
         across the rotation does not, and so may have taken any part of it. As much as possible counts as
         taken: what is missing then is behind a gap, and nothing comes twice.
         """
-        if self._gap_before == self._proven:
-            return 0
         known = self._known
         last = known.part(known.lines[-1][0], known.size)
         at = max(0, len(last) - len(text))

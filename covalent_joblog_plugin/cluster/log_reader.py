@@ -7,11 +7,11 @@ import asyncio
 import contextlib
 import logging
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from covalent_joblog_plugin.model.errors import JobLogError
 
-from .alignment import TRIES, Misaligned, Reading, Text
+from .alignment import Misaligned, Reading, Text
 from .kubernetes_errors import IdleTimeout
 from .pauses import wait_for
 from .rotations import HEAD_BYTES, Rotations
@@ -27,8 +27,27 @@ log = logging.getLogger(__name__)
 
 HEAD_SECONDS, HEAD_AFTER_BYTES = 2.0, 4 << 20
 """The head of the current log file is read after so much time or text, when there is text."""
+SILENT_SECONDS = 1.0
+"""A stream that is silent for so long while its file has a successor has drained that file."""
 SETTLE_SECONDS = 0.3
 """What a pod's status may lag behind the kubelet's own."""
+
+
+class Try(NamedTuple):
+    """How to read again.
+
+    Attributes:
+        back: Seconds before the newest line at which to begin.
+        candidate: Which of the known lines with one stamp comes first in the answer; negative takes none for
+            known, and what is newer than all of them for new, behind a gap.
+    """
+
+    back: int
+    candidate: int = 0
+
+
+TRIES = (Try(1), Try(1, 1), Try(1, 2), Try(4), Try(8), Try(1, -1))
+"""Several, for runtimes that give lines equal stamps, or stamps far out of order."""
 
 
 class LogSink(Protocol):
@@ -60,7 +79,7 @@ class LogReader:
     Attributes:
         previous: Whether the container's instance before the current one is read.
         ended_well: Whether the last answer ended by itself.
-        aligned: Whether it was then seen to belong where the text ends, or there is no text at all.
+        complete: Whether it then reached the end of the text, or there is no text at all.
         trouble: What the sink was told last.
     """
 
@@ -72,7 +91,7 @@ class LogReader:
         ours: Callable[[], Awaitable[bool]],
     ) -> None:
         self._api, self._names, self._sink, self._ours = api, names, sink, ours
-        self.previous = self.ended_well = self.aligned = False
+        self.previous = self.ended_well = self.complete = False
         self.trouble = ""
         self._window = Window()
         self._text = Text(self._window, sink.text, sink.gap, [])
@@ -89,9 +108,9 @@ class LogReader:
         return self._window.size
 
     @property
-    def missed(self) -> str:
-        """Which file of the log was begun and its text did not come; empty when none is known."""
-        return self._rotations.check().decode()
+    def missed(self) -> bytes:
+        """Stamp of a file that was begun and whose text did not come yet; empty when none is known."""
+        return self._rotations.check()
 
     def tell(self, why: str) -> None:
         """Tell the sink what is wrong, once; empty when nothing is."""
@@ -106,12 +125,14 @@ class LogReader:
             Misaligned: It did not fit; the next one is asked for in another way.
             JobLogError: See ``Kubernetes.open_log``.
         """
-        self.ended_well = self.aligned = False
+        self.ended_well = self.complete = False
         window = self._window
         back, candidate = TRIES[self._try]
         since = window.since(back)
         known = await asyncio.to_thread(window.known) if window.newest else None
-        reading = Reading(self._text, known, since=since, candidate=candidate, proven=self._proven)
+        reading = Reading(
+            self._text, known, follow=follow, since=since, candidate=candidate, proven=self._proven
+        )
         try:
             async with self._opened(follow=follow, since=since) as chunks:
                 self._open = True
@@ -133,7 +154,7 @@ class LogReader:
         if await self._trusted(reading):
             self.tell(reading.notice.decode("utf-8", "replace").strip())
             self.ended_well = not reading.notice
-            self.aligned = self.ended_well and (reading.aligned or not self._window.newest)
+            self.complete = self.ended_well and reading.complete
             self._try = 0
 
     async def follow(self) -> None:
@@ -155,20 +176,20 @@ class LogReader:
         if not reading.cancelled():
             reading.result()
 
-    async def check_head(self) -> bytes:
-        """Read the head of the current file and judge it.
+    async def check_head(self) -> bool:
+        """Read the head of the current file and judge it; see ``missed``.
 
         Returns:
-            Stamp of the first head that the text has not passed; empty when there is none, or the head could
-            not be read.
+            Whether it could be read.
         """
         self._checked_at, self._checked_when = self.size, time.monotonic()
         try:
             async with self._opened(limit=HEAD_BYTES) as chunks:
                 self._rotations.saw(b"".join([chunk async for chunk in chunks]))
         except JobLogError:
-            return b""  # what is wrong is told by those who read the text
-        return self._rotations.check()
+            return False  # what is wrong is told by those who read the text
+        self._rotations.check()
+        return True
 
     def _opened(
         self, *, follow: bool = False, since: int | None = None, limit: int | None = None
@@ -202,17 +223,19 @@ class LogReader:
         """While text flows; returns when the stream is stuck on a file that was rotated away."""
         while True:
             self._much.clear()
+            # Streams that break often must not put it off.
             await wait_for(self._much, self._checked_when + HEAD_SECONDS - time.monotonic())
+            self._checked_when = time.monotonic()
             if self._open and not self._much.is_set():
                 self.tell("")
             size = self.size
-            if size in {0, self._checked_at} or not await self.check_head() or self._moved(size):
+            if size in {0, self._checked_at} or not await self._is_behind(size):
                 continue
-            await asyncio.sleep(HEAD_SECONDS)
+            await asyncio.sleep(SILENT_SECONDS)
             # The head can be read and the stream is silent: its file is drained, and another one is written.
-            if (ahead := await self.check_head()) and not self._moved(size):
-                self._proven = ahead
+            if await self._is_behind(size):
+                self._proven = self.missed
                 return
 
-    def _moved(self, size: int) -> bool:
-        return self._full or self.size != size
+    async def _is_behind(self, size: int) -> bool:
+        return await self.check_head() and bool(self.missed) and self.size == size and not self._full

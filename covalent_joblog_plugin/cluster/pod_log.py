@@ -33,6 +33,8 @@ REFUSED_PAUSE, REFUSED_LOOK = 300.0, 10.0
 """When we may not read: seconds until the next attempt, and between looks whether that is still of use."""
 KEPT_PATIENCE = 60.0
 """Seconds for which the log of an ended container may be missing before it counts as removed."""
+UNREAD_ATTEMPTS = 3
+"""Answers that do not fit what is known of the log's end, after which that counts as lost."""
 LIVED_SECONDS = 10.0
 """A stream that lived so long did not fail."""
 
@@ -104,27 +106,26 @@ class PodLog:
 
     async def _finish(self) -> bool:
         """The container has terminated: read until there is nothing new."""
-        reader, had_all, missing_since = self._reader, self._reader.aligned, 0.0
+        reader, had_all, missing_since, unread = self._reader, self._reader.complete, 0.0, 0
         while True:
             state, reader.previous = await self._looked()
             size = reader.size
             error, pause = await self._attempt(reader.read)
-            if reader.aligned and reader.size == size:
-                await reader.check_head()
-                if reader.missed:
-                    return self._give_up(f"its file of {reader.missed} was rotated away unread", False)
-                return state is InstanceState.ENDED
-            if reader.ended_well and not reader.aligned:
-                return self._give_up("its last file was rotated away", had_all)
+            had_all = had_all or reader.complete
             if state is InstanceState.GONE or isinstance(error, (Forbidden, Refused)):
-                return self._give_up(str(error or reader.trouble), had_all or reader.aligned)
-            had_all = had_all or reader.aligned
+                return self._give_up(str(error or reader.trouble), had_all)
+            # A head that can be read shows that the kubelet was there, and what was begun after the text.
+            if reader.ended_well and reader.size == size and await reader.check_head():
+                if reader.complete and not reader.missed:
+                    return True
+                unread += 1
+                if unread == UNREAD_ATTEMPTS:
+                    return self._give_up("its last file was rotated away", had_all and not reader.missed)
             if isinstance(error, NotFound) or (error is None and not reader.ended_well):
                 missing_since = missing_since or time.monotonic()
                 if time.monotonic() - missing_since > KEPT_PATIENCE:
                     return self._give_up(str(error or reader.trouble), had_all)
-            if not reader.ended_well:
-                await asyncio.sleep(pause)
+            await asyncio.sleep(pause)
 
     def _give_up(self, why: str, had_all: bool) -> bool:
         if not had_all:

@@ -57,7 +57,8 @@ class Cutter:
         while at < len(chunk):
             if self.at_start:
                 stamp = STAMP.match(chunk, at)
-                if not stamp and len(chunk) - at < LONGEST_STAMP:
+                begins = stamp.end() if stamp else at + LONGEST_STAMP - 1
+                if begins >= len(chunk):
                     self._head = chunk[at:]
                     return
                 self._kind, self.at_start = ("text" if stamp else "notice"), False
@@ -71,7 +72,7 @@ class Cutter:
             yield piece
 
     def rest(self) -> bytes:
-        """What is held back when no more comes: the beginning of a stamp, or a short notice."""
+        """What is held back when no more comes: a stamp whose line was cut off, or a short notice."""
         head, self._head = self._head, b""
         return head
 
@@ -96,11 +97,13 @@ class Cutter:
 
 
 def _held_back(text: bytes, *, at_start: bool) -> tuple[bytes, bytes]:
-    """``text`` up to a last stamp that may not be complete, and the rest."""
+    """``text`` up to a last stamp that is not complete or has no text yet, and the rest."""
     start = text.rfind(b"\n") + 1
-    if (start == 0 and not at_start) or STAMP.match(text, start) or len(text) - start >= LONGEST_STAMP:
+    if start == 0 and not at_start:
         return text, b""
-    return text[:start], text[start:]
+    stamp = STAMP.match(text, start)
+    begins = stamp.end() if stamp else start + LONGEST_STAMP - 1
+    return (text[:start], text[start:]) if begins >= len(text) else (text, b"")
 
 
 @dataclass(slots=True)

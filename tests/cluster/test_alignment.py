@@ -9,7 +9,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalent_joblog_plugin.cluster.alignment import TRIES, Misaligned, Reading, Text
+from covalent_joblog_plugin.cluster.alignment import Misaligned, Reading, Text
+from covalent_joblog_plugin.cluster.log_reader import TRIES
 from covalent_joblog_plugin.cluster.rotations import HEAD_BYTES, Rotations
 from covalent_joblog_plugin.cluster.stamped import Window
 from tests.cluster.cri_log import ContainerLog, LogStream
@@ -43,7 +44,7 @@ class Reader:
         if not self.window.newest:
             self.first_file = len(self.log.files) - 1
         self.stream = LogStream(self.log, since, follow=follow, skips=self.skips)
-        self.reading = Reading(self.text, known, since=since, candidate=candidate)
+        self.reading = Reading(self.text, known, follow=follow, since=since, candidate=candidate)
 
     def pump(self, sizes, cut=None):
         """Read on, in chunks of these sizes; up to the ``cut``-th byte, where the connection breaks."""
