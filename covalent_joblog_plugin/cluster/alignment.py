@@ -23,7 +23,7 @@ NOTICES = (b"failed to create fsnotify", b"failed to watch file")
 
 
 class Misaligned(Exception):  # noqa: N818 - a state, not a mistake
-    """This read does not fit what is known; nothing of it was taken. Another way may, see ``log_reader.TRIES``."""
+    """This read does not fit what is known; nothing of it was taken. Another way may."""
 
 
 class Text(NamedTuple):

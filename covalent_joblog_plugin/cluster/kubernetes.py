@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from contextlib import asynccontextmanager
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
@@ -258,5 +259,6 @@ def _words(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"its certificate is not accepted: {error.certificate_error}"
     if isinstance(error, aiohttp.ClientConnectorError):
-        return error.os_error.strerror or str(error.os_error)
+        number = error.os_error.errno or 0  # a negative one is of the name service
+        return os.strerror(number) if number > 0 else error.os_error.strerror or str(error.os_error)
     return str(error) or type(error).__name__
