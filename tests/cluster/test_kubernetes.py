@@ -178,13 +178,17 @@ async def test_verification_is_left_out_only_where_the_kubeconfig_says_so(
     assert "certificate is not verified" in caplog.text
 
 
+def authority(cluster):
+    """Certificate of the authority that a kubeconfig names or holds."""
+    data = cluster.get("certificate-authority-data")
+    return base64.b64decode(data) if data else Path(cluster["certificate-authority"]).read_bytes()
+
+
 async def test_in_a_pod_its_own_account_is_used(
     kubeflow_rig, namespace, reader, client, tmp_path, monkeypatch
 ):
     cluster = yaml.safe_load(kubeflow_rig.kubeconfig.read_text())["clusters"][0]["cluster"]
-    data = cluster.get("certificate-authority-data")
-    authority = base64.b64decode(data) if data else Path(cluster["certificate-authority"]).read_bytes()
-    (tmp_path / "ca.crt").write_bytes(authority)
+    (tmp_path / "ca.crt").write_bytes(authority(cluster))
     (tmp_path / "token").write_text(token_of(reader))
     (tmp_path / "namespace").write_text(namespace)
     monkeypatch.setattr(kubernetes_config, "SERVICE_ACCOUNT", tmp_path)
