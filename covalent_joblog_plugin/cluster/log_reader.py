@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 
 HEAD_SECONDS, HEAD_AFTER_BYTES = 2.0, 4 << 20
 """The head of the current log file is read after so much time or text, when there is text."""
+FLOW_BYTES, QUIET_SECONDS = 16 << 10, 0.3
+"""It is read as well when so much text came and then none for so long: the stream may be stuck."""
 SILENT_SECONDS = 1.0
 """A stream that is silent for so long while its file has a successor has drained that file."""
 SETTLE_SECONDS = 0.3
@@ -99,7 +101,7 @@ class LogReader:
         self._try = 0
         self._proven = b""
         self._open = self._full = False
-        self._much = asyncio.Event()
+        self._flows = asyncio.Event()
         self._checked_at, self._checked_when = 0, 0.0
 
     @property
@@ -212,8 +214,8 @@ class LogReader:
             self._try, self._proven = 0, b""
         if reading.aligned:
             self.tell("")
-        if self.size - self._checked_at > HEAD_AFTER_BYTES:
-            self._much.set()
+        if self.size - self._checked_at > FLOW_BYTES:
+            self._flows.set()
         self._full = True
         await self._sink.room()
         self._full = False
@@ -222,19 +224,32 @@ class LogReader:
     async def _check_heads(self) -> None:
         """While text flows; returns when the stream is stuck on a file that was rotated away."""
         while True:
-            self._much.clear()
+            self._flows.clear()
             # Streams that break often must not put it off.
-            await wait_for(self._much, self._checked_when + HEAD_SECONDS - time.monotonic())
-            self._checked_when = time.monotonic()
-            if self._open and not self._much.is_set():
+            await wait_for(self._flows, self._checked_when + HEAD_SECONDS - time.monotonic())
+            if self._flows.is_set():
+                await self._flow_pauses()
+            elif self._open:
                 self.tell("")
             size = self.size
-            if size in {0, self._checked_at} or not await self._is_behind(size):
+            if size in {0, self._checked_at}:
+                self._checked_when = time.monotonic()
+                continue
+            if not await self._is_behind(size):
                 continue
             await asyncio.sleep(SILENT_SECONDS)
             # The head can be read and the stream is silent: its file is drained, and another one is written.
             if await self._is_behind(size):
                 self._proven = self.missed
+                return
+
+    async def _flow_pauses(self) -> None:
+        """Wait until the text stops to flow, or a look at the head is due anyway."""
+        due = self._checked_when + HEAD_SECONDS
+        while time.monotonic() < due and self.size - self._checked_at < HEAD_AFTER_BYTES:
+            size = self.size
+            await asyncio.sleep(QUIET_SECONDS)
+            if self.size == size:
                 return
 
     async def _is_behind(self, size: int) -> bool:
