@@ -31,18 +31,24 @@ def nanoseconds(stamp):
 
 
 @pytest.fixture
-async def written(kubeflow_rig):
-    """A pod that has written, its client and its node's records."""
-    api = Kubernetes(KubernetesSettings(str(kubeflow_rig.kubeconfig)))
+async def api(kubeflow_rig):
+    client = Kubernetes(KubernetesSettings(str(kubeflow_rig.kubeconfig)))
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+async def written(kubeflow_rig, api, request):
+    """A pod that has written, and its node's records."""
     namespace = kubeflow_rig.namespace("simulated")
-    pod = await start(kubeflow_rig, api, namespace, "writer", WRITER)
+    name = request.node.name.replace("_", "-")
+    pod = await start(kubeflow_rig, api, namespace, name, WRITER)
     assert await pod.log().follow()
-    yield api, pod, kubeflow_rig.log_records(pod.uid)
-    await api.close()
+    return pod, kubeflow_rig.log_records(pod.uid)
 
 
-async def test_answers_are_those_of_a_real_kubelet(written):
-    api, pod, records = written
+async def test_answers_are_those_of_a_real_kubelet(api, written):
+    pod, records = written
     log = cri_log.ContainerLog()
     streams = {"stdout": 1, "stderr": 2}
     log.files[-1] = [cri_log.Record(nanoseconds(r.stamp), streams[r.stream], r.data) for r in records]
@@ -57,7 +63,7 @@ async def test_answers_are_those_of_a_real_kubelet(written):
 
 async def test_records_are_those_of_a_real_runtime(written):
     """Each stream cut into the same records; which stream comes first is a matter of microseconds."""
-    _, _, records = written
+    _, records = written
     log = cri_log.ContainerLog()
     for n in range(6):
         log.write(1, b"line %d\r\npart of " % n)
