@@ -9,12 +9,12 @@ nothing is repeated or invented.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
-from .stamped import STAMP, Cutter, Known, Window, nanoseconds
+from .stamped import STAMP, Cutter, Known, nanoseconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from .stamped import Text
 
 UNKNOWN_BYTES = 1 << 20
 """An unknown first line is not waited for to its end when it is longer."""
@@ -26,26 +26,11 @@ class Misaligned(Exception):  # noqa: N818 - a state, not a mistake
     """This read does not fit what is known; nothing of it was taken. Another way may."""
 
 
-class Text(NamedTuple):
-    """Where text goes that is taken: the window, and whoever wants it."""
+class Repeated(Misaligned):
+    """The answer begins a file again that it had shown; what came before that was taken.
 
-    window: Window
-    text: Callable[[bytes], None]
-    gap: Callable[[str], None]
-    gaps: list[tuple[int, int]]
-    """Between which stamps (Unix nanoseconds) there were gaps; the last few."""
-
-    def take(self, stamped: bytes, plain: bytes) -> None:
-        """More text, with its stamps and without."""
-        self.window.take(stamped, len(plain))
-        if plain:
-            self.text(plain)
-
-    def lose(self, after: int, before: int, why: str) -> None:
-        """Text between two stamps may be missing here."""
-        self.gaps[:-20] = []
-        self.gaps.append((after, before))
-        self.gap(why)
+    A kubelet that is read slowly does so when a log is rotated twice meanwhile.
+    """
 
 
 class Reading:
@@ -80,6 +65,7 @@ class Reading:
         self._unknown: tuple[bytes, bytearray] | None = None  # the first line, when its stamp is not known
         self._doubted: list[tuple[str, bytes]] = []
         self._gap_before = b""
+        self._last = 0  # the newest line that went into the text, Unix nanoseconds
         self._stamped: list[bytes] = []
         self._plain: list[bytes] = []
         self._numbers: dict[bytes, list[int]] = {}
@@ -113,17 +99,19 @@ class Reading:
         """One more chunk of the answer.
 
         Raises:
-            Misaligned: It does not fit; leave it.
+            Misaligned: It does not fit, or no more; leave it.
         """
         chunk, begin, self._held = self._held + chunk, len(self._held), b""
         if self._follow and (at := self._notice_in(chunk)) >= begin:
             chunk, self._held = chunk[:at], chunk[at:]  # the end tells whether it was one
-        if self.live and (quick := self._cutter.strip(chunk)):
+        if self.live and (quick := self._cutter.strip(chunk, self._out.window.newest)):
             self._out.take(*quick)
             return
-        for kind, data in self._cutter.feed(chunk):
-            self._piece(kind, data)
-        self._flush()
+        try:
+            for kind, data in self._cutter.feed(chunk):
+                self._piece(kind, data)
+        finally:
+            self._flush()
 
     def _notice_in(self, chunk: bytes) -> int:
         """Where a notice may begin right behind text without a newline; -1 where none does."""
@@ -185,6 +173,7 @@ class Reading:
 
     def _take(self, kind: str, data: bytes) -> None:
         if kind == "stamp":
+            self._expect_new(data)
             if not (self._stamped and self._stamped[-1].endswith(b"\n")):
                 self._flush()
                 self._out.window.begin_line()
@@ -192,6 +181,15 @@ class Reading:
         else:
             self._stamped.append(data)
             self._plain.append(data)
+
+    def _expect_new(self, stamp: bytes) -> None:
+        """An older line may be late, if it is not one that was taken."""
+        at, newest = nanoseconds(stamp), self._out.window.newest
+        self._last = max(self._last, at, nanoseconds(newest) if newest else 0)
+        if at < self._last:
+            self._flush()
+            if self._out.window.holds(stamp) is not False:
+                raise Repeated(f"line {stamp!r} comes again")
 
     def _flush(self) -> None:
         if self._stamped:

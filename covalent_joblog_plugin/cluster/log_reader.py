@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from covalent_joblog_plugin.model.errors import JobLogError
 
-from .alignment import Misaligned, Reading, Text
+from .alignment import Misaligned, Reading, Repeated
 from .kubernetes_errors import IdleTimeout
 from .pauses import wait_for
 from .rotations import HEAD_BYTES, Rotations
-from .stamped import Window
+from .stamped import Text, Window
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -149,7 +149,8 @@ class LogReader:
             raise
         except Misaligned as error:
             log.debug("log of %s: %s", self._names[1], error)
-            self._try = min(self._try + 1, len(TRIES) - 1)
+            if not isinstance(error, Repeated):
+                self._try = min(self._try + 1, len(TRIES) - 1)
             raise
         finally:
             self._open = False

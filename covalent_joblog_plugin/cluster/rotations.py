@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from .stamped import STAMP, nanoseconds
 
 if TYPE_CHECKING:
-    from .alignment import Text
-    from .stamped import Known
+    from .stamped import Known, Text
 
 HEAD_BYTES = 4096
 """How much of a file's head is read."""

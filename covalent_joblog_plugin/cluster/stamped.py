@@ -15,13 +15,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 STAMP = re.compile(rb"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}(?:Z|[+-]\d\d:\d\d)) ")
 _STAMPS = re.compile(rb"^" + STAMP.pattern, re.MULTILINE)
 LONGEST_STAMP = 36
 WINDOW_SECONDS = 20
 WINDOW_BYTES = 16 << 20
+DISORDER = 10**9
+"""Nanoseconds by which stamps of two streams may be out of order; far less was seen."""
 _CHUNK_BYTES = 64 << 10
 
 
@@ -76,10 +78,11 @@ class Cutter:
         head, self._head = self._head, b""
         return head
 
-    def strip(self, chunk: bytes) -> tuple[bytes, bytes] | None:
+    def strip(self, chunk: bytes, newest: bytes) -> tuple[bytes, bytes] | None:
         """The quick way for a chunk of nothing but text: the same up to where it can be told, and its text.
 
-        None where it must be cut: a notice is in it. Nothing has happened then.
+        None where it must be cut: a notice is in it, or a line older than the one before, which is at first
+        ``newest``. Nothing has happened then.
         """
         if self._kind == "notice" and not self.at_start:
             return None
@@ -87,13 +90,15 @@ class Cutter:
         first = 0 if self.at_start else whole.find(b"\n") + 1 or len(whole)
         begun = whole[first:] if first else whole
         lines = begun.count(b"\n") + (not begun.endswith(b"\n")) if begun else 0
-        text, found = _STAMPS.subn(b"", begun)
-        if found != lines:
+        parts = _STAMPS.split(begun)
+        stamps = [newest, *parts[1::2]]
+        # Within one zone, and else they are compared as times, stamps sort as text.
+        if len(stamps) != lines + 1 or stamps != sorted(stamps):
             return None
         if whole:
             self.at_start, self._kind = whole.endswith(b"\n"), "text"
         self._head = head
-        return whole, whole[:first] + text if first else text
+        return whole, b"".join((whole[:first], *parts[::2]))
 
 
 def _held_back(text: bytes, *, at_start: bool) -> tuple[bytes, bytes]:
@@ -208,8 +213,10 @@ class Window:
 
     def holds(self, stamp: bytes) -> bool | None:
         """Whether a line with that stamp was taken; None where that is forgotten."""
-        begin = stamp + b" "
-        for chunk in self._chunks:
+        begin, earliest = stamp + b" ", nanoseconds(stamp) - DISORDER
+        for chunk in reversed(self._chunks):
+            if chunk.newest < earliest:
+                break
             if (chunk.at_start and chunk.stamped.startswith(begin)) or b"\n" + begin in chunk.stamped:
                 return True
         return None if nanoseconds(stamp) <= self._dropped else False
@@ -231,3 +238,25 @@ class Window:
         if not lines:  # a line longer than the window
             lines.append((self._newest_offset, self.newest))
         return Known(lines, b"".join(texts), base, self._dropped)
+
+
+class Text(NamedTuple):
+    """Where text goes that is taken: the window, and whoever wants it."""
+
+    window: Window
+    text: Callable[[bytes], None]
+    gap: Callable[[str], None]
+    gaps: list[tuple[int, int]]
+    """Between which stamps (Unix nanoseconds) there were gaps; the last few."""
+
+    def take(self, stamped: bytes, plain: bytes) -> None:
+        """More text, with its stamps and without."""
+        self.window.take(stamped, len(plain))
+        if plain:
+            self.text(plain)
+
+    def lose(self, after: int, before: int, why: str) -> None:
+        """Text between two stamps may be missing here."""
+        self.gaps[:-20] = []
+        self.gaps.append((after, before))
+        self.gap(why)

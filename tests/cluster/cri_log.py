@@ -117,6 +117,10 @@ class LogStream:
                 return b"".join(parts)
             self._file, self._next = self._file + 1, 0
 
+    def begin_again(self) -> None:
+        """Read the current file once more, as a reader does that was slow while the log rotated twice."""
+        self._next = 0
+
     def _shown(self, record: Record) -> bytes:
         # One flag for both streams, and it heeds what ``since`` leaves out.
         begins, self._new_line = self._new_line, record.text.endswith(b"\n")

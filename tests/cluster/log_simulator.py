@@ -50,6 +50,7 @@ class LogSimulator:
         gone: Whether the pod was deleted.
         fault: What is wrong with a request for the log, by its query; None for nothing.
         stuck: Whether a follow stays with the file with which it began.
+        again: Whether a follow once begins its file again.
         queries: What was asked for.
     """
 
@@ -57,6 +58,7 @@ class LogSimulator:
     gone: bool = False
     fault: Callable[[dict[str, str]], Fault | None] = lambda _: None
     stuck: bool = False
+    again: bool = False
     queries: list[dict[str, str]] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _asked: asyncio.Event = field(default_factory=asyncio.Event)
@@ -64,6 +66,17 @@ class LogSimulator:
     @property
     def log(self) -> ContainerLog:
         return self.starts[-1]
+
+    def say(self, text: bytes, stream: int = 1) -> None:
+        """The container writes, a tenth of a second after the last time."""
+        self.log.now += 10**8
+        self.log.write(stream, text)
+        self.change()
+
+    def leave(self) -> None:
+        """The container ends."""
+        self.log.exit()
+        self.change()
 
     def change(self) -> None:
         """Let those know who follow."""
@@ -133,6 +146,9 @@ class LogSimulator:
             left = fault.after
         while True:
             changed = self._changed
+            if self.again and follow:
+                self.again = False
+                stream.begin_again()
             running, data = log.running, stream.more()[:left]
             left -= len(data)
             await response.write(data)

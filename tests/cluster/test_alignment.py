@@ -9,10 +9,10 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from covalent_joblog_plugin.cluster.alignment import Misaligned, Reading, Text
+from covalent_joblog_plugin.cluster.alignment import Misaligned, Reading
 from covalent_joblog_plugin.cluster.log_reader import TRIES
 from covalent_joblog_plugin.cluster.rotations import HEAD_BYTES, Rotations
-from covalent_joblog_plugin.cluster.stamped import Window
+from covalent_joblog_plugin.cluster.stamped import Text, Window
 from tests.cluster.cri_log import ContainerLog, LogStream
 
 MILLISECOND = 10**6

@@ -58,17 +58,6 @@ async def reading(instance):
     task.cancel()
 
 
-def say(simulator, text, stream=1):
-    simulator.log.now += 10**8
-    simulator.log.write(stream, text)
-    simulator.change()
-
-
-def leave(simulator):
-    simulator.log.exit()
-    simulator.change()
-
-
 def first_follow(fault):
     faults = [fault]
     return lambda query: faults.pop() if faults and "follow" in query else None
@@ -83,8 +72,8 @@ async def test_a_stream_that_ends_while_the_pod_runs_is_opened_again(simulator, 
     simulator.fault = first_follow(Fault(after=None))
     await instance.taken.until(lambda taken: len(taken.data) == len(head))
     for n in range(500, 901):
-        say(simulator, b"%d\n" % n)
-    leave(simulator)
+        simulator.say(b"%d\n" % n)
+    simulator.leave()
     assert await reading
     assert bytes(instance.taken.data) == b"".join(b"%d\n" % n for n in range(901))
     assert instance.taken.gaps == []
@@ -99,7 +88,7 @@ async def test_equal_lines_of_one_second_come_as_often_as_they_were_written(simu
     simulator.change()
     await instance.taken.until(lambda taken: len(taken.data) == 12)
     log.files[-1].append(Record(begin + 3 * 10**8, 1, b"c\n"))
-    leave(simulator)
+    simulator.leave()
     assert await reading
     assert bytes(instance.taken.data) == b"a\ntick\ntick\nc\n"
 
@@ -109,7 +98,7 @@ async def test_lines_that_the_runtime_cut_are_whole_again(simulator, instance, r
     begin = simulator.log.now
     for nanosecond, stream, text in ((1, 1, b"aaaa"), (2, 2, b"e\n"), (3, 1, b"bbb\n")):
         simulator.log.files[-1].append(Record(begin + nanosecond, stream, text))
-    leave(simulator)
+    simulator.leave()
     assert await reading
     assert bytes(instance.taken.data) == b"aaaae\nbbb\n"
 
@@ -125,7 +114,7 @@ async def test_what_the_kubelet_says_inside_a_log_is_no_text_of_the_container(
     simulator.fault = first_follow(Fault(after=None, message=why))
     await instance.taken.until(lambda taken: why in taken.troubles)
     records.append(Record(simulator.log.now + 1, 1, b" and more\n"))
-    leave(simulator)
+    simulator.leave()
     assert await reading
     assert bytes(instance.taken.data) == text + b" and more\n"
     assert instance.taken.troubles[-1] == ""
@@ -133,9 +122,8 @@ async def test_what_the_kubelet_says_inside_a_log_is_no_text_of_the_container(
 
 async def test_a_log_that_the_kubelet_has_removed_is_given_up(simulator, instance, reading):
     simulator.fault = lambda _: Fault(message="unable to retrieve container logs for containerd://1")
-    leave(simulator)
+    simulator.leave()
     assert await reading is False
-    assert instance.taken.data == b""
     assert "unable to retrieve" in instance.taken.gaps[0][1]
 
 
@@ -143,7 +131,7 @@ async def test_a_missing_right_is_named_and_the_end_is_still_noticed(simulator, 
     simulator.fault = lambda _: Fault(403, FORBIDDEN)
     await instance.taken.until(lambda taken: taken.troubles)
     assert instance.taken.troubles[-1].startswith("needs get pods/log in namespace ml")
-    leave(simulator)
+    simulator.leave()
     assert await reading is False
     assert "needs get pods/log" in instance.taken.gaps[0][1]
 
@@ -151,11 +139,11 @@ async def test_a_missing_right_is_named_and_the_end_is_still_noticed(simulator, 
 async def test_a_right_that_is_given_is_used(simulator, instance, reading, monkeypatch):
     monkeypatch.setattr(pod_log, "REFUSED_PAUSE", 0.1)
     simulator.fault = lambda _: Fault(403, FORBIDDEN)
-    say(simulator, b"text\n")
+    simulator.say(b"text\n")
     await instance.taken.until(lambda taken: taken.troubles)
     simulator.fault = lambda _: None
     await instance.taken.until(lambda taken: taken.data)
-    leave(simulator)
+    simulator.leave()
     assert await reading
     assert bytes(instance.taken.data) == b"text\n"
     assert instance.taken.troubles[-1] == ""
@@ -163,29 +151,29 @@ async def test_a_right_that_is_given_is_used(simulator, instance, reading, monke
 
 async def test_a_busy_cluster_is_left_alone_for_as_long_as_it_asks(simulator, instance):
     simulator.fault = first_follow(Fault(429, "too many requests", headers={"Retry-After": "1"}))
-    say(simulator, b"text\n")
+    simulator.say(b"text\n")
     began = time.monotonic()
     reading = asyncio.create_task(instance.log().follow())
     await instance.taken.until(lambda taken: taken.data)
     assert time.monotonic() - began >= 1
-    leave(simulator)
+    simulator.leave()
     assert await reading
 
 
 async def test_a_silent_stream_is_opened_again_and_nothing_comes_twice(simulator, instance, monkeypatch):
     monkeypatch.setattr(kubernetes, "IDLE_SECONDS", 0.1)
-    say(simulator, b"text\n")
+    simulator.say(b"text\n")
     reading = asyncio.create_task(instance.log().follow())
     await simulator.asked(lambda queries: sum("follow" in query for query in queries) == 4)
-    say(simulator, b"more\n")
-    leave(simulator)
+    simulator.say(b"more\n")
+    simulator.leave()
     assert await reading
     assert bytes(instance.taken.data) == b"text\nmore\n"
     assert set(instance.taken.troubles) <= {""}
 
 
 async def test_a_start_that_follows_at_once_is_not_taken_for_this_one(simulator, instance):
-    say(simulator, b"of the first start\n")
+    simulator.say(b"of the first start\n")
     simulator.log.exit()
 
     async def look():
@@ -204,7 +192,7 @@ async def test_a_start_that_follows_at_once_is_not_taken_for_this_one(simulator,
 
 async def test_a_deleted_pod_ends_the_reading(simulator, instance, reading):
     simulator.fault = first_follow(Fault(after=None, cut=True))
-    say(simulator, b"text\n")
+    simulator.say(b"text\n")
     await instance.taken.until(lambda taken: taken.data)
     simulator.gone = True
     assert await reading is False
@@ -215,9 +203,9 @@ async def test_without_a_free_stream_a_log_is_polled(simulator, instance):
     instance.api.streams = asyncio.Semaphore(0)
     reading = asyncio.create_task(instance.log().follow())
     for word in (b"one\n", b"two\n"):
-        say(simulator, word)
+        simulator.say(word)
         await instance.taken.until(lambda taken, word=word: taken.data.endswith(word))
-    leave(simulator)
+    simulator.leave()
     assert await reading
     assert bytes(instance.taken.data) == b"one\ntwo\n"
     assert not any("follow" in query for query in simulator.queries)
@@ -225,17 +213,30 @@ async def test_without_a_free_stream_a_log_is_polled(simulator, instance):
 
 async def test_a_stream_stuck_on_a_rotated_file_is_opened_again_without_a_gap(simulator, instance, reading):
     simulator.stuck = True
-    say(simulator, b"first file\n")
+    simulator.say(b"first file\n")
     await instance.taken.until(lambda taken: taken.data)
     simulator.log.rotate()
-    say(simulator, b"second file\n")
+    simulator.say(b"second file\n")
     # The head is read because of text that came since the last time.
     simulator.log.files[0].append(Record(simulator.log.now - 5 * 10**7, 1, b"end of the first file\n"))
     simulator.change()
     await instance.taken.until(lambda taken: b"second" in taken.data)
-    leave(simulator)
+    simulator.leave()
     assert await reading
     assert bytes(instance.taken.data) == b"first file\nend of the first file\nsecond file\n"
+    assert instance.taken.gaps == []
+
+
+async def test_a_file_that_the_kubelet_shows_twice_is_taken_once(simulator, instance, reading):
+    simulator.say(b"one\n")
+    simulator.say(b"two\n")
+    await instance.taken.until(lambda taken: len(taken.data) == 8)
+    simulator.again = True
+    simulator.say(b"three\n")
+    await instance.taken.until(lambda taken: len(taken.data) == 14)
+    simulator.leave()
+    assert await reading
+    assert bytes(instance.taken.data) == b"one\ntwo\nthree\n"
     assert instance.taken.gaps == []
 
 
@@ -243,13 +244,13 @@ async def test_no_more_is_taken_than_there_is_room_for(simulator, instance):
     free = asyncio.Event()
     instance.taken.room = free.wait
     for _ in range(100):
-        say(simulator, b"x" * 100_000 + b"\n")
+        simulator.say(b"x" * 100_000 + b"\n")
     reading = asyncio.create_task(instance.log().follow())
     await instance.taken.until(lambda taken: taken.data)
     await simulator.asked(lambda queries: len(queries) == 2)  # a head is read meanwhile
     assert len(instance.taken.data) < 2_000_000
     free.set()
-    leave(simulator)
+    simulator.leave()
     assert await reading
     assert bytes(instance.taken.data) == simulator.log.truth
 
@@ -262,8 +263,8 @@ async def test_looks_that_fail_are_waited_out(simulator, instance):
             raise failures.pop()
         return await instance.look()
 
-    say(simulator, b"text\n")
-    leave(simulator)
+    simulator.say(b"text\n")
+    simulator.leave()
     assert await pod_log.PodLog(instance.api, "ml", "writer", "node", look, instance.taken).follow()
     assert instance.taken.troubles == ["the cluster does not answer", ""]
 
@@ -289,9 +290,9 @@ def test_cut_anywhere_it_is_what_was_written(steps):
             instance = Instance(api, "ml", "writer", "1")
             reading = asyncio.create_task(instance.log().follow())
             for text, stream, _ in steps:
-                say(simulator, text, stream)
+                simulator.say(text, stream)
                 await asyncio.sleep(0.003)
-            leave(simulator)
+            simulator.leave()
             assert await reading
         assert bytes(instance.taken.data) == simulator.log.truth
         assert instance.taken.gaps == []
