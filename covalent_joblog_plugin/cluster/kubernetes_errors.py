@@ -90,7 +90,7 @@ _RBAC = re.compile(
     r'in API group "(?P<group>[^"]*)"'
     r'(?: in the namespace "(?P<namespace>[^"]+)")?'
 )
-_WAITING = re.compile(r"is waiting to start: (.*)", re.DOTALL)
+_WAITING = re.compile(r"is (waiting to start: .*|not available)", re.DOTALL)
 _NO_PREVIOUS = re.compile(r"previous terminated container .* not found")
 _BUSY = {408, 425, 429, 500, 502, 503, 504}
 _LONGEST_TEXT = 2000
@@ -132,7 +132,7 @@ def _refused(status: int, message: str, text: str) -> JobLogError:
     if status == 409:
         return Conflict(text)
     if status == 400 and (waiting := _WAITING.search(message)):
-        return NotStarted(waiting[1])
+        return NotStarted(f"the container is {waiting[1]}")
     return Refused(text, status)
 
 
