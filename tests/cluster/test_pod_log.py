@@ -149,13 +149,13 @@ async def test_a_right_that_is_given_is_used(simulator, instance, reading, monke
     assert instance.taken.troubles[-1] == ""
 
 
-async def test_a_busy_cluster_is_left_alone_for_as_long_as_it_asks(simulator, instance):
+async def test_a_busy_cluster_is_left_alone_for_as_long_as_it_asks(simulator, instance, reading):
     simulator.fault = first_follow(Fault(429, "too many requests", headers={"Retry-After": "1"}))
     simulator.say(b"text\n")
     began = time.monotonic()
-    reading = asyncio.create_task(instance.log().follow())
     await instance.taken.until(lambda taken: taken.data)
     assert time.monotonic() - began >= 1
+    assert not reading.done()
 
 
 async def test_a_silent_stream_is_opened_again_and_nothing_comes_twice(simulator, instance, monkeypatch):
