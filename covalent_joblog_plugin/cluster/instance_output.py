@@ -20,7 +20,7 @@ from .pauses import wait_for
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from covalent_joblog_plugin.model.records import ReadRequest, Stream
+    from covalent_joblog_plugin.model.records import ReadRequest, Stream, StreamCounts
 
     from .framing import Event
 
@@ -32,9 +32,6 @@ TAIL_BYTES = 16 << 10
 UNWANTED_AFTER = 30.0
 """Seconds after which a stream that is asked for no more is dropped: a limit was reached."""
 STREAMS: Mapping[int, Stream] = {1: "stdout", 2: "stderr"}
-
-StreamCounts = dict[str, tuple[int, str]]
-"""Stream → bytes and hexadecimal sha256, as counted where they were written."""
 
 
 @dataclass(slots=True)

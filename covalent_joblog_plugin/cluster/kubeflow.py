@@ -16,7 +16,7 @@ from .kubeflow_job import PAYLOAD
 from .kubernetes import Kubernetes
 from .kubernetes_errors import Conflict, Forbidden, NotFound, Refused
 from .manifests import payload_secret
-from .pauses import back_off, wait_for
+from .pauses import SUBMIT_PATIENCE, back_off, wait_for, worth_another
 from .pytorch_job import PyTorchJob
 from .train_job import TrainJob
 
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 600.0
-"""Seconds a submission is tried again while the cluster does not answer."""
-FIRST_ATTEMPTS = 2
-"""Attempts before the cluster was ever reached: an option is then more likely wrong than the network."""
 WORKLOADS: dict[str, Callable[[], Workload]] = {"TrainJob": TrainJob, "PyTorchJob": PyTorchJob}
 
 
@@ -45,6 +41,7 @@ class KubeflowCluster:
     def __init__(self, settings: KubernetesSettings) -> None:
         self.api = Kubernetes(settings)
         self._followers: dict[Job, JobFollower] = {}
+        self._outputs: dict[str, tuple[InstanceOutput, Spool]] = {}
         self._news = asyncio.Event()
         self._reached = False
 
@@ -65,15 +62,15 @@ class KubeflowCluster:
             await wait_for(self._news, rest)
 
     def _answer(self, requests: Sequence[ReadRequest], max_bytes: int) -> list[Delta]:
-        outputs = self._outputs()
         deltas: list[Delta] = []
         room = max_bytes
         share = max_bytes if len(requests) == 1 else FAIR_BYTES
         for request in requests:
-            found = outputs.get(request.path)
-            if found is None:
+            if request.path not in self._outputs:
+                self._outputs = self._all_outputs()  # a container has begun since
+            if request.path not in self._outputs:
                 continue
-            output, spool = found
+            output, spool = self._outputs[request.path]
             delta = spool.answer(request, min(share, room))
             output.took()
             if delta is not None:
@@ -83,7 +80,7 @@ class KubeflowCluster:
                 break
         return deltas
 
-    def _outputs(self) -> dict[str, tuple[InstanceOutput, Spool]]:
+    def _all_outputs(self) -> dict[str, tuple[InstanceOutput, Spool]]:
         return {
             instance.path(stream): (instance.output, spool)
             for job in self._followers
@@ -115,14 +112,14 @@ class KubeflowCluster:
             OptionError: The served version cannot take an option.
             TransportError: The cluster cannot be reached.
         """
-        deadline, failures = time.monotonic() + PATIENCE, 0
+        deadline, failures = time.monotonic() + SUBMIT_PATIENCE, 0
         while not abandoned():
             try:
                 await self._submit(job)
             except AuthenticationError:
                 raise
             except TransportError as error:
-                if time.monotonic() > deadline or (not self._reached and failures + 1 >= FIRST_ATTEMPTS):
+                if not worth_another(deadline, failures, reached=self._reached):
                     raise
                 log.info("job %s: %s", job.name, error)
                 failures += 1
@@ -183,6 +180,7 @@ class KubeflowCluster:
     async def forget(self, job: Job) -> None:
         """Follow the job no more; what it wrote and nobody took is dropped."""
         if follower := self._followers.pop(job, None):
+            self._outputs = {}
             await follower.close()
 
     async def cancel(self, handle: dict[str, Any]) -> None:

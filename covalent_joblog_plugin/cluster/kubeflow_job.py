@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Mapping
 
-    from .instance_output import InstanceOutput, StreamCounts
+    from covalent_joblog_plugin.model.records import StreamCounts
+
+    from .instance_output import InstanceOutput
     from .workload import ContainerInstance, JobPhase, Workload, WorkloadSpec
 
 PAYLOAD = "covalent-joblog/payload-sha256"

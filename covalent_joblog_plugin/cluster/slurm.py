@@ -15,7 +15,7 @@ from covalent_joblog_plugin.model.errors import AuthenticationError, SubmissionE
 from covalent_joblog_plugin.model.records import ReadRequest
 
 from .job_script import job_script
-from .pauses import back_off
+from .pauses import SUBMIT_PATIENCE, back_off, worth_another
 from .reader_source import ReaderSource
 from .slurm_far_side import FarCommands
 from .slurm_job import Job
@@ -34,10 +34,6 @@ log = logging.getLogger(__name__)
 
 SCRIPT = "job.sh"
 FETCH_BYTES = 4 * 1024 * 1024
-PATIENCE = 600.0
-"""Seconds a submission is tried again while the login node or the controller does not answer."""
-FIRST_ATTEMPTS = 2
-"""Attempts before the login node was ever reached: an option is then more likely wrong than the network."""
 LIMIT_PAUSE = 30.0
 _LIMIT = re.compile("MaxSubmit|submit limit|job submit/size limit", re.IGNORECASE)
 _OVER = re.compile("invalid job id|already completing or completed", re.IGNORECASE)
@@ -144,7 +140,7 @@ class SlurmCluster:
         """
         names = {**job.spec.files, SCRIPT: job_script(job.spec.script).encode()}
         task = self._submission(job, {name: len(data) for name, data in names.items()})
-        deadline, failures = time.monotonic() + PATIENCE, 0
+        deadline, failures = time.monotonic() + SUBMIT_PATIENCE, 0
         while not abandoned() or failures:
             task["only_adopt"] = abandoned()
             answer = await self._attempt(job, task, list(names.values()), failures, deadline)
@@ -235,7 +231,7 @@ class SlurmCluster:
         except AuthenticationError:
             raise
         except TransportError as error:
-            if time.monotonic() > deadline or (not self._reached and failures + 1 >= FIRST_ATTEMPTS):
+            if not worth_another(deadline, failures, reached=self._reached):
                 raise
             log.info("job %s: %s", job.name, error)
             return {}

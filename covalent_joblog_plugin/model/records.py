@@ -10,6 +10,9 @@ from typing import Literal
 Stream = Literal["stdout", "stderr", "log"]
 """``log`` is stdout and stderr in one file."""
 
+StreamCounts = dict[str, tuple[int, str]]
+"""Stream → bytes and hexadecimal sha256, as counted where they were written."""
+
 FINGERPRINT_BYTES = 64
 """Bytes compared at the head of a file and before a position."""
 

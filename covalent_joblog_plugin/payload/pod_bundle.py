@@ -28,6 +28,8 @@ from .verdict import sha256_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from covalent_joblog_plugin.model.records import StreamCounts
+
     from .verdict import Verdict
 
 CHUNK_BYTES = 100 * 1024
@@ -39,9 +41,6 @@ RANK_FROM = "JOB_COMPLETION_INDEX,RANK"
 
 _FILES = ("runner.py", "pod_runner.py", "pod_delivery.py")
 _KEYS = {"payload-sha256": "JOBLOG_PAYLOAD_SHA256", "store": "JOBLOG_STORE"}
-
-StreamCounts = dict[str, tuple[int, str]]
-"""Stream → bytes and hexadecimal sha256, as counted in the pod."""
 
 
 @functools.cache
