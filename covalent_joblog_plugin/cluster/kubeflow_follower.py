@@ -53,12 +53,16 @@ class JobFollower:
         api: The cluster.
         job: The job; its ``instances`` are kept up to date here.
         changed: Called when there is something new to read.
+        rank: Whose log is read; None for every rank's.
     """
 
-    def __init__(self, api: Kubernetes, job: Job, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, api: Kubernetes, job: Job, changed: Callable[[], None], rank: int | None = None
+    ) -> None:
         self._api = api
         self.job = job
         self._changed = changed
+        self._rank = rank
         self._known: dict[str, Instance] = {}
         self._begun = 0
         self._lock = asyncio.Lock()
@@ -180,7 +184,8 @@ class JobFollower:
         before.append(instance)
         self._known[seen.container_id] = instance
         self.started.set()
-        instance.reading = asyncio.create_task(self._read(instance), name=f"joblog log {seen.pod} {rank}")
+        if self._rank in {None, rank}:
+            instance.reading = asyncio.create_task(self._read(instance), name=f"joblog log {seen.pod} {rank}")
         self.hurry()
         self._changed()
 

@@ -82,7 +82,7 @@ class KubeflowReader:
                 "from the node's stored output"
             )
         news = asyncio.Event()
-        follower = JobFollower(self._api, await self._job(), news.set)
+        follower = JobFollower(self._api, await self._job(), news.set, rank)
         try:
             instance = await self._newest(follower, rank)
             spool = self._spool(instance, stream)

@@ -60,7 +60,6 @@ class PodLog:
         look: Asks the cluster for the state of just this instance, and whether it is the previous one of its
             container by now.
         sink: Who wants the text.
-        previous: Whether it is the previous one when reading begins.
     """
 
     def __init__(
@@ -71,12 +70,10 @@ class PodLog:
         container: str,
         look: Callable[[], Awaitable[tuple[InstanceState, bool]]],
         sink: LogSink,
-        previous: bool = False,
     ) -> None:
         self._api, self._look, self._sink = api, look, sink
         self._name = f"{pod} ({container})"
         self._reader = LogReader(api, (namespace, pod, container), sink, self._ours)
-        self._reader.previous = previous
         self._failures = 0
 
     async def follow(self) -> bool:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -50,17 +51,20 @@ async def rights(api: Kubernetes, kind: str) -> Rights:
         ("list", "", "pods"),
         ("create", "", "secrets"),
     ]
+    logs, *may = await asyncio.gather(
+        api.can_i("get", "", "pods", "log"), *(api.can_i(*right) for right in needed)
+    )
     missing = [
         f"{verb} {resource}{'.' + of if of else ''}"
-        for verb, of, resource in needed
-        if not await api.can_i(verb, of, resource)
+        for (verb, of, resource), held in zip(needed, may, strict=True)
+        if not held
     ]
     if missing:
         raise SubmissionError(
             f"these rights are missing in namespace {api.namespace}: {', '.join(missing)}; an administrator "
             "can give them with the Role in the documentation. Nothing was submitted"
         )
-    return Rights(await api.can_i("get", "", "pods", "log"), api.namespace)
+    return Rights(logs, api.namespace)
 
 
 def before(*, framing: bool, rights: Rights | None = None) -> Capabilities:

@@ -30,13 +30,18 @@ _later: set[asyncio.Task[None]] = set()
 
 def make_cluster(executor: KubeflowJobLogExecutor) -> KubeflowCluster:
     """The cluster of an executor; no I/O."""
-    return KubeflowCluster(KubernetesSettings(executor.kubeconfig, executor.context, executor.namespace))
+    return KubeflowCluster(_settings(executor))
+
+
+def _settings(executor: KubeflowJobLogExecutor) -> KubernetesSettings:
+    return KubernetesSettings(executor.kubeconfig, executor.context, executor.namespace)
 
 
 def make_reader(executor: KubeflowJobLogExecutor, handle: dict[str, Any]) -> KubeflowReader:
     """A reader of one job; no I/O."""
-    api = Kubernetes(KubernetesSettings(executor.kubeconfig, executor.context, executor.namespace))
-    return KubeflowReader(api, WORKLOADS[handle["kind"]](), handle, framing=executor.framing)
+    return KubeflowReader(
+        Kubernetes(_settings(executor)), WORKLOADS[handle["kind"]](), handle, framing=executor.framing
+    )
 
 
 async def make_job(
@@ -80,11 +85,7 @@ async def _spec(
         annotations={PAYLOAD: hashlib.sha256("".join(payload.secret.values()).encode()).hexdigest()},
         image=executor.image,
         command=pod_bundle.container_command(executor.python),
-        environment={
-            "PYTHONUNBUFFERED": "1",
-            **executor.environment,
-            **payload.environment(framing=executor.framing),
-        },
+        environment={**executor.environment, **payload.environment(framing=executor.framing)},
         secret_environment={variable: (name, key) for variable, key in payload.secret_variables().items()},
         num_nodes=int(executor.num_nodes),
         resources=executor.resources,

@@ -92,14 +92,9 @@ async def _failure(cluster: KubeflowCluster, job: Job, end: JobEnd, patience: fl
     if first is not None and (found is not None or first.seen.exit_code):
         spools = first.output.spools
         tail = (spools.get("stderr") or spools["log"]).tail
-        own = error_text(_call_verdict(found), _status(first), tail)
+        own = error_text(found.verdict if found else None, _status(first), tail)
     text = kubeflow_wording.failure(job, end, own)
     return verdict.CannotBegin(text) if found and found.verdict.before_user_code else JobFailed(text)
-
-
-def _call_verdict(found: PodVerdict | None) -> verdict.Verdict | None:
-    """What is known of the call itself; a process that died left nothing of its own."""
-    return found.verdict if found is not None and found.verdict.kind != "died" else None
 
 
 def _status(instance: Instance) -> int:
