@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ways into the Slurm rig."""
+"""Ways into the Slurm rig, and jobs on the Kubeflow one."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ import pytest
 from covalent_joblog_plugin.cluster.asyncssh_shell import AsyncsshShell
 from covalent_joblog_plugin.cluster.slurm import SlurmCluster, SlurmSettings
 from covalent_joblog_plugin.cluster.ssh_endpoint import SshEndpoint
+from tests.cluster.kubeflow_workloads import jobs_of_an_account
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from tests.cluster.kubeflow_workloads import Jobs
+    from tests.rigs.kubeflow import KubeflowRig
     from tests.rigs.slurm import SlurmRig
 
 
@@ -80,3 +83,17 @@ async def make_cluster(
 def cluster(make_cluster: Callable[..., SlurmCluster]) -> SlurmCluster:
     """The rig's Slurm."""
     return make_cluster()
+
+
+@pytest.fixture
+async def jobs(kubeflow_rig: KubeflowRig) -> AsyncIterator[Jobs]:
+    """Jobs in a namespace of their own."""
+    async with jobs_of_an_account(kubeflow_rig) as made:
+        yield made
+
+
+@pytest.fixture
+async def restricted(kubeflow_rig: KubeflowRig) -> AsyncIterator[Jobs]:
+    """Jobs in a namespace with the policy ``restricted``."""
+    async with jobs_of_an_account(kubeflow_rig, pod_security="restricted") as made:
+        yield made

@@ -13,7 +13,6 @@ from tests.cluster.kubeflow_workloads import (
     example_runtime,
     goes_through,
     gone,
-    jobs_of_an_account,
     restricted_pod,
     runtime_pod,
 )
@@ -26,20 +25,6 @@ def trainer(request, kubeflow_rig):
     kubeflow_rig.use_trainer(request.param)
     yield request.param
     kubeflow_rig.use_trainer(OLDEST)
-
-
-@pytest.fixture
-async def jobs(kubeflow_rig):
-    """Jobs in a namespace of their own."""
-    async with jobs_of_an_account(kubeflow_rig) as made:
-        yield made
-
-
-@pytest.fixture
-async def restricted(kubeflow_rig):
-    """Jobs in a namespace with the policy ``restricted``."""
-    async with jobs_of_an_account(kubeflow_rig, pod_security="restricted") as made:
-        yield made
 
 
 @pytest.mark.usefixtures("trainer")

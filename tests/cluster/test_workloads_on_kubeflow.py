@@ -10,21 +10,7 @@ from covalent_joblog_plugin.cluster.job_events import why_no_pods
 from covalent_joblog_plugin.cluster.pytorch_job import PyTorchJob
 from covalent_joblog_plugin.cluster.train_job import TrainJob
 from covalent_joblog_plugin.model.errors import OptionError
-from tests.cluster.kubeflow_workloads import TELL, goes_through, gone, jobs_of_an_account, restricted_pod
-
-
-@pytest.fixture
-async def jobs(kubeflow_rig):
-    """Jobs in a namespace of their own."""
-    async with jobs_of_an_account(kubeflow_rig) as made:
-        yield made
-
-
-@pytest.fixture
-async def restricted(kubeflow_rig):
-    """Jobs in a namespace with the policy ``restricted``."""
-    async with jobs_of_an_account(kubeflow_rig, pod_security="restricted") as made:
-        yield made
+from tests.cluster.kubeflow_workloads import TELL, goes_through, gone, restricted_pod
 
 
 async def test_a_pytorch_job_gives_every_node_what_was_asked_for(jobs):
