@@ -11,6 +11,7 @@
     ├── StoreError              the output could not be stored
     │   └── StoreFull             the disk is at its reserve; goes on when there is room
     └── OutputError             the output cannot be read back
+        ├── OutputNotFound        there is no such dispatch, node, file, execution or rank
         ├── OutputNotYet          there is none yet; the text says what is waited for
         ├── OutputGone            it was there, and the cluster has forgotten it
         └── OutputUnsupported     this cannot be had; the text says which capability and why
@@ -19,6 +20,11 @@ Every message names the thing, the cause and the next step.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class JobLogError(Exception):
@@ -62,6 +68,19 @@ class StoreFull(StoreError):  # noqa: N818 - a state, not a mistake
 
 class OutputError(JobLogError):
     """Output cannot be read back."""
+
+
+class OutputNotFound(OutputError):  # noqa: N818 - a state, not a mistake
+    """There is no such dispatch, node, file, execution or rank; the text says what there is.
+
+    Args:
+        message: What is missing.
+        exists: What there is instead, as it would be asked for; perhaps only the first or newest of many.
+    """
+
+    def __init__(self, message: str, exists: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.exists = list(exists)
 
 
 class OutputNotYet(OutputError):  # noqa: N818 - a state, not a mistake
