@@ -7,7 +7,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from covalent_joblog_plugin.model.capabilities import Answer, Capabilities, Capability
-from covalent_joblog_plugin.model.errors import OutputGone, OutputNotYet, OutputUnsupported
+from covalent_joblog_plugin.model.errors import OutputGone, OutputNotFound, OutputNotYet, OutputUnsupported
 from covalent_joblog_plugin.model.records import ReadRequest
 
 from .kubeflow_follower import JobFollower
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 PIECE_BYTES = 1 << 20
 QUIET = 1.0
 """Seconds without news after which what there is now counts as read, when nobody wants to follow."""
+_NEWEST_ONLY = (
+    "retained: Kubernetes keeps only the newest execution and does not number it; read it without execution= "
+    "and earlier ones from the node's stored output"
+)
 
 
 class KubeflowReader:
@@ -66,6 +70,10 @@ class KubeflowReader:
             complete=Capability(Answer.UNKNOWN, "the beginning may have been rotated away"),
         )
 
+    async def executions(self) -> list[int]:
+        """See ``OutputReader``; always ``OutputUnsupported``: the cluster does not know their numbers."""
+        raise OutputUnsupported(_NEWEST_ONLY)
+
     async def output(
         self,
         *,
@@ -77,10 +85,7 @@ class KubeflowReader:
     ) -> AsyncIterator[bytes]:
         """See ``OutputReader``; earlier executions are ``OutputUnsupported``: the cluster forgets them."""
         if execution is not None:
-            raise OutputUnsupported(
-                f"retained: Kubernetes keeps the newest execution only, not execution {execution}; read it "
-                "from the node's stored output"
-            )
+            raise OutputUnsupported(_NEWEST_ONLY)
         news = asyncio.Event()
         follower = JobFollower(self._api, await self._job(), news.set, rank)
         try:
@@ -113,7 +118,7 @@ class KubeflowReader:
         if instances := job.instances.get(rank):
             return instances[-1]
         if job.instances:
-            raise OutputUnsupported(f"there is no rank {rank}: the job has {_ranks(job)}")
+            raise OutputNotFound(f"there is no rank {rank}: the job has {_ranks(job)}")
         why = job.waiting or "no container has been started"
         raise OutputNotYet(f"{job.workload.kind} {job.name} has no output yet: {why}; ask again later")
 

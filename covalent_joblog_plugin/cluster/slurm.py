@@ -19,6 +19,7 @@ from .pauses import SUBMIT_PATIENCE, back_off, worth_another
 from .reader_source import ReaderSource
 from .slurm_far_side import FarCommands
 from .slurm_job import Job
+from .slurm_states import FIELDS, parse_rows
 from .slurm_tracker import JobTracker
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from .reader_source import ReaderMode
     from .shell import Shell
     from .slurm_job import JobEnd, JobSpec
+    from .slurm_states import JobRow
 
 log = logging.getLogger(__name__)
 
@@ -167,6 +169,19 @@ class SlurmCluster:
     def forget(self, job: Job) -> None:
         """Follow the job no more."""
         self._tracker.drop(job)
+
+    async def row(self, job: Job) -> JobRow | None:
+        """What Slurm says of a job now; None when it does not list it.
+
+        Raises:
+            TransportError: There is no good answer.
+        """
+        # A single id that Slurm has forgotten is an error, a list of them is not.
+        number = str(job.job_id)
+        done = await self._commands.call("squeue", "-h", "-a", "-O", FIELDS, "-j", f"{number},{number}")
+        if done.exit_status:
+            raise TransportError(f"squeue: {done.err.strip() or 'it said nothing'} (exit {done.exit_status})")
+        return parse_rows(done.out).get(job.job_id or 0)
 
     @property
     def trouble(self) -> str:

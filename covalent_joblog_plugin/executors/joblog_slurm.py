@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from covalent_joblog_plugin.cluster.slurm import SlurmCluster
     from covalent_joblog_plugin.cluster.slurm_job import Job, JobSpec
+    from covalent_joblog_plugin.cluster.slurm_reader import SlurmReader
     from covalent_joblog_plugin.model.capabilities import Capabilities
     from covalent_joblog_plugin.model.records import FileRef
     from covalent_joblog_plugin.payload.bundle import Call
@@ -154,6 +155,12 @@ class SlurmJobLogExecutor(JobLogExecutor):
         from .slurm_cluster import make_cluster
 
         return make_cluster(self)
+
+    def open_output(self, handle: Any) -> SlurmReader:
+        """See ``JobLogExecutor``; all executions are there until the job's folder is removed."""
+        from covalent_joblog_plugin.cluster.slurm_reader import SlurmReader
+
+        return SlurmReader(self.make_source(), handle)
 
     async def cancel_job(self, handle: Any) -> None:
         """Cancel by job id, or by the job's unique name while there is none; tried until Slurm answers."""

@@ -22,6 +22,14 @@ class OutputReader(Protocol):
             TransportError: The cluster cannot be reached.
         """
 
+    async def executions(self) -> list[int]:
+        """The starts of the job whose output is there, in restart order; empty before the first one.
+
+        Raises:
+            OutputUnsupported: The cluster does not tell them apart.
+            TransportError: The cluster cannot be reached.
+        """
+
     def output(
         self,
         *,
@@ -41,6 +49,7 @@ class OutputReader(Protocol):
             start: Byte offset in the stream at which to begin.
 
         Raises:
+            OutputNotFound: There is no such execution or rank.
             OutputNotYet: Nothing was started yet.
             OutputGone: The cluster has forgotten the job.
             OutputUnsupported: The cluster does not keep that execution or stream.

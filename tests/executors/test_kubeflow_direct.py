@@ -4,7 +4,7 @@
 import pytest
 
 from covalent_joblog_plugin import KubeflowJobLogExecutor
-from covalent_joblog_plugin.model.errors import OutputGone, OutputUnsupported
+from covalent_joblog_plugin.model.errors import OutputGone, OutputNotFound, OutputUnsupported
 from tests.executors.kubeflow_tasks import Task, account
 
 BODY = """
@@ -39,7 +39,7 @@ async def test_a_running_job_is_followed_and_a_failed_one_read_until_it_is_delet
         task.failed()
         assert await whole(reader, rank=1, stream="stderr") == lines(1, b"warning")
         assert await whole(reader, start=len(b"rank 0 line 0\n")) == lines(0, b"line")[14:]
-        with pytest.raises(OutputUnsupported, match="no rank 2"):
+        with pytest.raises(OutputNotFound, match="no rank 2"):
             await whole(reader, rank=2)
         with pytest.raises(OutputUnsupported, match="newest execution"):
             await whole(reader, execution=0)
