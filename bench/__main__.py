@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure and print: python -m bench [--json FILE] [local] [slurm] [import]."""
+"""Measure and print: python -m bench [--json FILE] [local] [slurm] [kubeflow] [import]."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from tests.rigs.covalent_server import CovalentServer
 from tests.rigs.slurm import SlurmRig
 
-from . import completeness, import_cost, latency
+from . import completeness, import_cost, kubeflow, latency
 from .figures import Figure, save, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-GROUPS = ("local", "slurm", "import")
+GROUPS = ("local", "slurm", "kubeflow", "import")
 
 
 def _local(stack: contextlib.ExitStack, folder: Path) -> list[Figure]:
@@ -62,6 +62,8 @@ def measure(groups: Sequence[str]) -> list[Figure]:
             figures += _local(stack, Path(name))
         if "slurm" in groups:
             figures += _slurm(stack, Path(name))
+        if "kubeflow" in groups:
+            figures += kubeflow.measure(stack, Path(name))
     if "import" in groups:
         figures += import_cost.measure()
     return figures

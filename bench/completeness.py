@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 LINES = 2000
 LINE = "the quick brown fox jumps over the lazy dog\n"
-GRACE = 2.0
-"""Seconds after the last write of a running task until its output is looked for."""
+GRACE = 5.0
+"""Seconds after the last write of a running task within which its output must be there."""
 
 _TALK = """
 import covalent as ct
@@ -44,11 +44,11 @@ answer = ct.dispatch(ct.lattice(lambda: electron(lines, line, said, ended, fails
 
 
 def _shares(
-    server: CovalentServer, executor: str, options: dict[str, Any], fails: bool
+    server: CovalentServer, executor: str, options: dict[str, Any], fails: bool, shared: Path | None = None
 ) -> tuple[float, float]:
     """Percent of the bytes on the node while the task runs, and after its end."""
     whole = LINES * len(LINE)
-    with tempfile.TemporaryDirectory(prefix="joblog-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="joblog-bench-", dir=shared) as folder:
         said, ended = Path(folder) / "said", Path(folder) / "ended"
         dispatch_id = server.client(
             _TALK,
@@ -62,8 +62,9 @@ def _shares(
         )
         eventually(said.exists, 120, f"the task on {executor} has written all")
         # Nothing tells that nothing will come: the peer shows nothing while a task runs.
-        time.sleep(GRACE)
-        live = _stored(server, dispatch_id)
+        deadline = time.monotonic() + GRACE
+        while (live := _stored(server, dispatch_id)) < whole and time.monotonic() < deadline:
+            time.sleep(0.05)
         ended.touch()
         server.finished(dispatch_id)
     return 100 * live / whole, 100 * _stored(server, dispatch_id) / whole
@@ -75,11 +76,16 @@ def _stored(server: CovalentServer, dispatch_id: str) -> int:
     return len(answer.body) if answer.status == http.client.OK else 0
 
 
-def measure(server: CovalentServer, executor: str, options: dict[str, Any]) -> list[Figure]:
-    """Three figures of one executor, beside Covalent's own local executor."""
+def measure(
+    server: CovalentServer, executor: str, options: dict[str, Any], shared: Path | None = None
+) -> list[Figure]:
+    """Three figures of one executor, beside Covalent's own local executor.
+
+    ``shared`` is a folder that the executor's tasks see under the same name, if that is not everywhere.
+    """
     ours = (
-        *_shares(server, executor, options, fails=False),
-        _shares(server, executor, options, fails=True)[1],
+        *_shares(server, executor, options, fails=False, shared=shared),
+        _shares(server, executor, options, fails=True, shared=shared)[1],
     )
     peer = (*_shares(server, "local", {}, fails=False), _shares(server, "local", {}, fails=True)[1])
     moments = ("while it runs", "after success", "after failure")

@@ -14,6 +14,8 @@ from .figures import Figure, p50_p95
 from .reading import CommandReader, HttpReader, Lines
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.rigs.covalent_server import CovalentServer
     from tests.rigs.slurm import SlurmRig
 
@@ -41,22 +43,28 @@ answer = ct.dispatch(ct.lattice(lambda: electron(lines, go)))()
 """
 
 
-def _stamped(
-    server: CovalentServer, executor: str, options: dict[str, Any], peers: dict[str, list[str]]
+def stamped(
+    server: CovalentServer,
+    executor: str,
+    options: dict[str, Any],
+    peers: Callable[[str], list[list[str]]],
+    *,
+    lines: int = LINES,
+    shared: Path | None = None,
 ) -> list[Lines]:
-    """Our reader first, then one for each command of ``peers``; ``{job}`` in it is the job's stdout."""
-    with tempfile.TemporaryDirectory(prefix="joblog-bench-") as folder, contextlib.ExitStack() as stack:
+    """Our reader first, then one for each of the commands that ``peers`` gives for a dispatch that runs.
+
+    ``shared`` is a folder that the task sees under the same name, if that is not everywhere.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="joblog-bench-", dir=shared) as folder,
+        contextlib.ExitStack() as stack,
+    ):
         go = Path(folder) / "go"
-        dispatch_id = server.client(_STAMP, executor=executor, options=options, lines=LINES, go=str(go))
+        dispatch_id = server.client(_STAMP, executor=executor, options=options, lines=lines, go=str(go))
         readers: list[Lines] = [stack.enter_context(HttpReader(server.url, dispatch_id))]
         readers[0].wait_for(b"ready")
-        for argv in peers.values():
-            job = eventually(
-                lambda: next(Path(options["workdir"]).glob(f"{dispatch_id}/*/x000/stdout"), None),
-                10,
-                "the file",
-            )
-            readers.append(stack.enter_context(CommandReader([word.format(job=job) for word in argv])))
+        readers += [stack.enter_context(CommandReader(argv)) for argv in peers(dispatch_id)]
         for reader in readers:
             reader.wait_for(b"ready")
         go.touch()
@@ -68,7 +76,7 @@ def _stamped(
 
 def measure_local(server: CovalentServer) -> list[Figure]:
     """The local executor; there is no peer that stores."""
-    (ours,) = _stamped(server, "joblog_local", {}, {})
+    (ours,) = stamped(server, "joblog_local", {}, lambda _: [])
     p50, p95 = p50_p95(ours.latencies())
     return [
         Figure("write → stored, local, p50", p50, "ms", aim="≤ 75 ms"),
@@ -79,15 +87,18 @@ def measure_local(server: CovalentServer) -> list[Figure]:
 def measure_slurm(server: CovalentServer, rig: SlurmRig, options: dict[str, Any]) -> list[Figure]:
     """Slurm through the channel, beside ``ssh HOST tail -F`` of the same file at the same time."""
     tail = ["ssh", "-F", str(rig.ssh_config), "login", "tail", "-n", "+1", "-F"]
-    peers = {
-        "ssh tail -F": [*tail, "{job}"],
-        # What tail does on shared file systems, where the kernel does not tell of writes.
-        "ssh tail -F, not told of writes": [*tail, "---disable-inotify", "{job}"],
-    }
-    ours, *others = (p50_p95(lines.latencies()) for lines in _stamped(server, "joblog_slurm", options, peers))
+    # The second is what tail does on shared file systems, where the kernel does not tell of writes.
+    names = ("ssh tail -F", "ssh tail -F, not told of writes")
+
+    def peers(dispatch_id: str) -> list[list[str]]:
+        jobs = Path(options["workdir"])
+        file = eventually(lambda: next(jobs.glob(f"{dispatch_id}/*/x000/stdout"), None), 10, "the file")
+        return [[*tail, str(file)], [*tail, "---disable-inotify", str(file)]]
+
+    ours, *others = (p50_p95(lines.latencies()) for lines in stamped(server, "joblog_slurm", options, peers))
     aims = ("≤ 150 ms", "≤ 300 ms")
     return [
         Figure(f"write → stored, Slurm, {part}", ours[i], "ms", other[i], name, aims[i])
-        for name, other in zip(peers, others, strict=True)
+        for name, other in zip(names, others, strict=True)
         for i, part in enumerate(("p50", "p95"))
     ]
