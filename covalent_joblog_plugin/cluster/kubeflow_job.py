@@ -60,6 +60,11 @@ class Instance:
         """Whether it has terminated, or is gone."""
         return self.gone or self.seen.state == "terminated"
 
+    @property
+    def succeeded(self) -> bool:
+        """Whether it ended well by itself: one that was told to go may have to do it all again."""
+        return self.seen.exit_code == 0 and self.seen.deleted is None
+
     def path(self, stream: str) -> str:
         """What the stream is called at the endpoint."""
         return f"{self.seen.pod_uid}/{self.seen.container_id}/{stream}"
@@ -114,7 +119,13 @@ class Job:
 
     def handle(self) -> dict[str, Any]:
         """What finds it again, as JSON."""
-        return {"kind": self.workload.kind, "namespace": self.spec.namespace, "name": self.spec.name}
+        spec = self.spec
+        return {
+            "kind": self.workload.kind,
+            "namespace": spec.namespace,
+            "name": spec.name,
+            "num_nodes": spec.num_nodes,
+        }
 
     def files(self) -> list[FileRef]:
         """The streams of every rank and execution so far."""

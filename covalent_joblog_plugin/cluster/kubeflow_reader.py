@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from covalent_joblog_plugin.model.capabilities import Answer, Capabilities, Capability
@@ -17,12 +18,12 @@ from .pauses import wait_for
 from .workload import WorkloadSpec
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
     from covalent_joblog_plugin.model.records import Delta, Stream
 
     from .instance_output import Spool
-    from .kubeflow_job import Instance
+    from .kubeflow_job import Instance, JobEnd
     from .kubernetes import Kubernetes
     from .workload import Workload
 
@@ -43,13 +44,17 @@ class KubeflowReader:
         workload: The job's kind.
         handle: What ``Job.handle`` gave.
         framing: Whether the job's output is framed by our runner.
+        place: Beginning of the URLs of the job's objects in its store; empty without one.
     """
 
-    def __init__(self, api: Kubernetes, workload: Workload, handle: dict[str, Any], *, framing: bool) -> None:
+    def __init__(
+        self, api: Kubernetes, workload: Workload, handle: dict[str, Any], *, framing: bool, place: str = ""
+    ) -> None:
         self._api = api
         self._workload = workload
         self._handle = handle
         self._framing = framing
+        self._place = place
 
     async def capabilities(self) -> Capabilities:
         """See ``OutputReader``."""
@@ -87,18 +92,38 @@ class KubeflowReader:
         if execution is not None:
             raise OutputUnsupported(_NEWEST_ONLY)
         news = asyncio.Event()
-        follower = JobFollower(self._api, await self._job(), news.set, rank)
-        try:
+        async with self._following(news.set, rank) as follower:
             instance = await self._newest(follower, rank)
             spool = self._spool(instance, stream)
             async for data in _pieces(instance, stream, spool, news, follow=follow, start=start):
                 yield data
-        finally:
-            await follower.close()
+
+    @asynccontextmanager
+    async def ended(self) -> AsyncIterator[tuple[JobFollower, JobEnd]]:
+        """How the job ended, which is waited for, and what reads its logs meanwhile.
+
+        Raises:
+            OutputNotYet: Nothing was started yet.
+            OutputGone: The job was deleted.
+            TransportError: The cluster cannot be reached.
+        """
+        async with self._following(lambda: None) as follower:
+            await self._newest(follower, 0)
+            yield follower, await follower.end
 
     async def close(self) -> None:
         """See ``OutputReader``."""
         await self._api.close()
+
+    @asynccontextmanager
+    async def _following(
+        self, changed: Callable[[], None], rank: int | None = None
+    ) -> AsyncIterator[JobFollower]:
+        follower = JobFollower(self._api, await self._job(), changed, rank)
+        try:
+            yield follower
+        finally:
+            await follower.close()
 
     async def _job(self) -> Job:
         handle = self._handle
@@ -109,8 +134,15 @@ class KubeflowReader:
                 f"{handle['kind']} {handle['name']} is not in namespace {handle['namespace']} any more: it "
                 "was deleted, and its logs with it; read the node's stored output"
             ) from error
-        spec = WorkloadSpec(name=handle["name"], namespace=handle["namespace"], image=None, command=())
-        return Job(self._workload, spec, {}, self._framing, lambda _: None)
+        spec = WorkloadSpec(
+            name=handle["name"],
+            namespace=handle["namespace"],
+            num_nodes=handle["num_nodes"],
+            image=None,
+            command=(),
+        )
+        secret = {"store": self._place} if self._place else {}
+        return Job(self._workload, spec, secret, self._framing, lambda _: None)
 
     async def _newest(self, follower: JobFollower, rank: int) -> Instance:
         await follower.looked()

@@ -58,6 +58,23 @@ class SlurmReader:
             found += begun
             first += LOOK_AT_ONCE
 
+    async def begun(self) -> list[int]:
+        """The executions, of which there is at least one.
+
+        Raises:
+            OutputNotYet: The job waits.
+            OutputGone: Nothing is left of it.
+            TransportError: The cluster cannot be reached.
+        """
+        if self.job.job_id is None:
+            raise OutputNotYet(
+                f"Slurm has not taken job {self.job.name} yet; ask again with its newer handle"
+            )
+        found = await self.executions()
+        if not found:
+            await self._say_why_nothing()
+        return found
+
     async def capabilities(self) -> Capabilities:
         """See ``OutputReader``."""
         (script,) = await self._look([f"{self.job.path}/job.sh"])
@@ -139,13 +156,7 @@ class SlurmReader:
             self._cluster.forget(self.job)
 
     async def _file(self, execution: int | None, rank: int, stream: Stream) -> tuple[str, int]:
-        if self.job.job_id is None:
-            raise OutputNotYet(
-                f"Slurm has not taken job {self.job.name} yet; ask again with its newer handle"
-            )
-        found = await self.executions()
-        if not found:
-            await self._say_why_nothing()
+        found = await self.begun()
         if execution is not None and execution not in found:
             there = ", ".join(map(str, found))
             raise OutputNotFound(f"job {self.job.job_id} has no execution {execution}: there is {there}")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from covalent_joblog_plugin.model.errors import JobLogError
@@ -153,9 +154,9 @@ class KubeflowJobLogExecutor(JobLogExecutor):
 
     def open_output(self, handle: Any) -> OutputReader:
         """The newest execution's output, as the cluster still has it; see ``OutputReader``."""
-        from .kubeflow_cluster import make_reader
+        from .kubeflow_direct import open_job
 
-        return make_reader(self, handle)
+        return open_job(self, handle)
 
     # -- the node's files -----------------------------------------------------------------------------
 
@@ -243,7 +244,8 @@ class KubeflowJobLogExecutor(JobLogExecutor):
             telling.cancel()
         if self.cancel_requested:
             raise TaskCancelledError
-        value = await kubeflow_outcome.result(cluster, job, end, self.final_read_timeout)
+        read_to_end = partial(cluster.read_to_end, job)
+        value = await kubeflow_outcome.result(job, end, read_to_end, self.final_read_timeout)
         self.__dict__["_succeeded"] = True
         return value
 

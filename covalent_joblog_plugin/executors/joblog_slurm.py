@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 
     from covalent_joblog_plugin.cluster.slurm import SlurmCluster
     from covalent_joblog_plugin.cluster.slurm_job import Job, JobSpec
-    from covalent_joblog_plugin.cluster.slurm_reader import SlurmReader
     from covalent_joblog_plugin.model.capabilities import Capabilities
     from covalent_joblog_plugin.model.records import FileRef
     from covalent_joblog_plugin.payload.bundle import Call
+
+    from .slurm_direct import SlurmJobReader
 
 EXECUTOR_PLUGIN_NAME = "SlurmJobLogExecutor"
 
@@ -156,11 +157,11 @@ class SlurmJobLogExecutor(JobLogExecutor):
 
         return make_cluster(self)
 
-    def open_output(self, handle: Any) -> SlurmReader:
+    def open_output(self, handle: Any) -> SlurmJobReader:
         """See ``JobLogExecutor``; all executions are there until the job's folder is removed."""
-        from covalent_joblog_plugin.cluster.slurm_reader import SlurmReader
+        from .slurm_direct import SlurmJobReader
 
-        return SlurmReader(self.make_source(), handle)
+        return SlurmJobReader(self.make_source(), handle, slurm_checks.login(self))
 
     async def cancel_job(self, handle: Any) -> None:
         """Cancel by job id, or by the job's unique name while there is none; tried until Slurm answers."""

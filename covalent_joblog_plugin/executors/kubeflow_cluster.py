@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from covalent_joblog_plugin.cluster import framing
 from covalent_joblog_plugin.cluster.kubeflow import WORKLOADS, KubeflowCluster
 from covalent_joblog_plugin.cluster.kubeflow_job import PAYLOAD, Job, job_name
-from covalent_joblog_plugin.cluster.kubeflow_reader import KubeflowReader
-from covalent_joblog_plugin.cluster.kubernetes import Kubernetes, KubernetesSettings
+from covalent_joblog_plugin.cluster.kubernetes import KubernetesSettings
 from covalent_joblog_plugin.cluster.workload import WorkloadSpec
 from covalent_joblog_plugin.payload import bundle, object_store, pod_bundle
 from covalent_joblog_plugin.payload.threads import in_thread
@@ -30,18 +29,17 @@ _later: set[asyncio.Task[None]] = set()
 
 def make_cluster(executor: KubeflowJobLogExecutor) -> KubeflowCluster:
     """The cluster of an executor; no I/O."""
-    return KubeflowCluster(_settings(executor))
+    return KubeflowCluster(settings(executor))
 
 
-def _settings(executor: KubeflowJobLogExecutor) -> KubernetesSettings:
+def settings(executor: KubeflowJobLogExecutor) -> KubernetesSettings:
+    """How its API server is reached."""
     return KubernetesSettings(executor.kubeconfig, executor.context, executor.namespace)
 
 
-def make_reader(executor: KubeflowJobLogExecutor, handle: dict[str, Any]) -> KubeflowReader:
-    """A reader of one job; no I/O."""
-    return KubeflowReader(
-        Kubernetes(_settings(executor)), WORKLOADS[handle["kind"]](), handle, framing=executor.framing
-    )
+def store_place(executor: KubeflowJobLogExecutor, name: str) -> str:
+    """Beginning of the URLs of a job's objects; empty without a store."""
+    return f"{executor.store.rstrip('/')}/{name}" if executor.store else ""
 
 
 async def make_job(
@@ -56,7 +54,7 @@ async def make_job(
     packed = await in_thread(partial(bundle.pack, call, dispatch_id=dispatch_id, node_id=node_id))
     files = {"bundle": packed, **pod_bundle.sources(), "framing.py": framing.source()}
     name = job_name(call.name, dispatch_id, node_id)
-    place = f"{executor.store.rstrip('/')}/{name}" if executor.store else ""
+    place = store_place(executor, name)
     payload = await in_thread(partial(pod_bundle.payload, files, place))
     if payload.stored_at:
         await in_thread(partial(object_store.put, payload.stored_at, payload.stored))

@@ -15,19 +15,20 @@ from covalent_joblog_plugin.payload.threads import in_thread
 from covalent_joblog_plugin.payload.wording import error_text
 
 if TYPE_CHECKING:
-    from covalent_joblog_plugin.cluster.kubeflow import KubeflowCluster
+    from collections.abc import Awaitable, Callable
+
     from covalent_joblog_plugin.cluster.kubeflow_job import Instance, Job, JobEnd
     from covalent_joblog_plugin.payload.pod_bundle import PodVerdict
 
 
-async def result(cluster: KubeflowCluster, job: Job, end: JobEnd, patience: float) -> Any:
+async def result(job: Job, end: JobEnd, read_to_end: Callable[[], Awaitable[None]], patience: float) -> Any:
     """Rank 0's value, not unpickled.
 
     Args:
-        cluster: Where the job ran.
         job: The job.
         end: How it ended.
-        patience: Seconds to wait for what comes by the log.
+        read_to_end: Waits until the logs of all its containers have been read.
+        patience: Seconds to wait for that.
 
     Raises:
         JobFailed: There is none; the text says all that is known.
@@ -37,8 +38,8 @@ async def result(cluster: KubeflowCluster, job: Job, end: JobEnd, patience: floa
     found = _verdict(leader)
     ended_well = end.phase is JobPhase.COMPLETE and all(i.seen.exit_code == 0 for i in end.ranks.values())
     if leader is None or found is None or found.verdict.kind != "ok" or not ended_well:
-        raise await _failure(cluster, job, end, patience)
-    archive = await _archive(cluster, job, leader, found, patience)
+        raise await _failure(job, end, read_to_end, patience)
+    archive = await _archive(job, leader, found, read_to_end, patience)
     return await in_thread(bundle.load_result, archive, found.verdict)
 
 
@@ -58,14 +59,23 @@ def _verdict(instance: Instance | None) -> PodVerdict | None:
 
 
 async def _archive(
-    cluster: KubeflowCluster, job: Job, leader: Instance, found: PodVerdict, patience: float
+    job: Job,
+    leader: Instance,
+    found: PodVerdict,
+    read_to_end: Callable[[], Awaitable[None]],
+    patience: float,
 ) -> bytes:
     if found.where == "inline":
         return pod_bundle.inline_result(found)
     if found.where == "store":
+        if "store" not in job.secret:
+            raise PayloadError(
+                f"the result of {found.verdict.size} bytes is in the store that the task was run with: give "
+                "the executor the same store="
+            )
         return await in_thread(partial(object_store.get, pod_bundle.stored_result(job.secret, found)))
     if found.where == "frames":
-        await _read_to_end(cluster, job, patience)
+        await _wait(read_to_end, patience)
         archive = pod_bundle.frames_result([(f.seq, f.n, f.payload) for f in leader.output.frames])
         if archive is not None:
             return archive
@@ -77,15 +87,17 @@ async def _archive(
     raise PayloadError(pod_bundle.overflow_text(found))
 
 
-async def _read_to_end(cluster: KubeflowCluster, job: Job, patience: float) -> None:
+async def _wait(read_to_end: Callable[[], Awaitable[None]], patience: float) -> None:
     try:
-        await asyncio.wait_for(cluster.read_to_end(job), patience)
+        await asyncio.wait_for(read_to_end(), patience)
     except asyncio.TimeoutError:
         return
 
 
-async def _failure(cluster: KubeflowCluster, job: Job, end: JobEnd, patience: float) -> JobFailed:
-    await _read_to_end(cluster, job, patience)
+async def _failure(
+    job: Job, end: JobEnd, read_to_end: Callable[[], Awaitable[None]], patience: float
+) -> JobFailed:
+    await _wait(read_to_end, patience)
     first = kubeflow_wording.first_failed(end)
     found = _verdict(first)
     own = ""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -53,6 +53,18 @@ class OutputReader(Protocol):
             OutputNotYet: Nothing was started yet.
             OutputGone: The cluster has forgotten the job.
             OutputUnsupported: The cluster does not keep that execution or stream.
+            TransportError: The cluster cannot be reached.
+        """
+
+    async def result(self) -> Any:
+        """The function's value as Covalent carries it, checked and not unpickled; waits for the job's end.
+
+        Raises:
+            JobFailed: There is none; the text says all that is known.
+            OutputNotYet: Nothing was started yet.
+            OutputGone: The cluster has forgotten the job.
+            OutputUnsupported: The cluster does not keep it.
+            PayloadError: The result is damaged.
             TransportError: The cluster cannot be reached.
         """
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reading a job's output straight from the cluster, with no Covalent server in between."""
 
+import random
+
 import pytest
 
 from covalent_joblog_plugin import KubeflowJobLogExecutor
-from covalent_joblog_plugin.model.errors import OutputGone, OutputNotFound, OutputUnsupported
+from covalent_joblog_plugin.model.errors import JobFailed, OutputGone, OutputNotFound, OutputUnsupported
 from tests.executors.kubeflow_tasks import Task, account
 
 BODY = """
@@ -43,6 +45,8 @@ async def test_a_running_job_is_followed_and_a_failed_one_read_until_it_is_delet
             await whole(reader, rank=2)
         with pytest.raises(OutputUnsupported, match="newest execution"):
             await whole(reader, execution=0)
+        with pytest.raises(JobFailed, match="status 2"):
+            await reader.result()
         capabilities = await reader.capabilities()
         assert capabilities.read
         assert not capabilities.retained
@@ -51,3 +55,23 @@ async def test_a_running_job_is_followed_and_a_failed_one_read_until_it_is_delet
             await whole(reader)
     finally:
         await reader.close()
+
+
+@pytest.mark.parametrize("size", [20, 40_000])
+async def test_the_result_of_a_job_whose_server_died_is_taken_from_the_cluster(
+    fresh_covalent_server, kubeflow_rig, size
+):
+    server = fresh_covalent_server
+    body = "import random\nprint('here', flush=True)\ntime.sleep(8)\nvalue = random.Random(1).randbytes(size)"
+    task = Task(server, kubeflow_rig, f"import time\n{body}", {"size": size}, num_nodes=2)
+    task.seen(lambda text: b"here" in text, "it runs")
+    job = task.state()["job"]
+    server.kill()
+    namespace, kubeconfig = account(kubeflow_rig)
+    reader = KubeflowJobLogExecutor(kubeconfig=str(kubeconfig), namespace=namespace).open_output(job)
+    try:
+        value = await reader.result()
+        assert value.get_deserialized() == random.Random(1).randbytes(size)
+    finally:
+        await reader.close()
+    kubeflow_rig.delete("TrainJob", job["name"], namespace)
