@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from covalent_joblog_plugin.model.errors import JobLogError, TransportError
 from covalent_joblog_plugin.model.records import SeamKind
 
+from . import kubeflow_wording
 from .instance_output import InstanceOutput
 from .job_events import why_no_pods
 from .kubeflow_job import Instance, JobEnd
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from .kubeflow_job import Job
     from .kubernetes import Kubernetes
-    from .workload import ContainerInstance
+    from .workload import ContainerInstance, JobState
 
 log = logging.getLogger(__name__)
 
@@ -222,17 +223,18 @@ class JobFollower:
         if self.end.done():
             return
         state = self.job.workload.state(job) if job is not None else None
-        self.job.waiting = self._why_waiting(found) if state is None or state.phase.open else ""
+        self.job.waiting = self._why_waiting(state, found)
         last = {rank: instances[-1] for rank, instances in self.job.instances.items()}
         active = [known for known in last.values() if not known.ended]
-        if state is None:
+        done = len(last) == self.job.spec.num_nodes and all(k.succeeded for k in last.values())
+        if done and (state is None or state.phase.open):  # whoever removes it now, its work was done
+            self._over(JobPhase.COMPLETE, "", "", last)
+        elif state is None:
             if self._for_long("deleted", bool(not active), PODS_PATIENCE):
                 self._over(None, "Deleted", "its object was deleted by somebody else", last)
         elif not state.phase.open:
             if self._for_long("over", not active, PODS_PATIENCE):
                 self._over(state.phase, state.reason, state.message, last)
-        elif len(last) == self.job.spec.num_nodes and all(k.seen.exit_code == 0 for k in last.values()):
-            self._over(JobPhase.COMPLETE, "", "", last)
         elif self._sidecar_holds(last):
             text = "its container failed, and another container of the pod goes on"
             self._over(JobPhase.FAILED, "ContainerFailed", text, last)
@@ -255,6 +257,7 @@ class JobFollower:
         failed = any(
             known.seen.exit_code
             and not known.gone
+            and not known.seen.deleted  # it will end as soon as all its containers have
             and known.seen.restart_policy == "Never"
             and known.seen.pod_phase == "Running"
             for known in last.values()
@@ -267,13 +270,17 @@ class JobFollower:
     async def _ask_why(self, job: dict[str, Any] | None, found: list[ContainerInstance]) -> None:
         """No condition says why a job has no pods, only events do."""
         open_ = job is not None and self.job.workload.state(job).phase is JobPhase.PENDING
-        if self._lasts("podless", open_ and not found and not self._known, PODLESS_PATIENCE):
+        if self._lasts("podless", open_ and not found, PODLESS_PATIENCE):
             self._since["podless"] = time.monotonic()  # again after as long
             self._podless = await why_no_pods(self._api, self.job.spec.namespace, self.job.name)
         elif found:
             self._podless = ""
 
-    def _why_waiting(self, found: list[ContainerInstance]) -> str:
+    def _why_waiting(self, state: JobState | None, found: list[ContainerInstance]) -> str:
+        if state is not None and not state.phase.open:
+            return ""
+        if state is not None and state.phase is JobPhase.SUSPENDED:
+            return kubeflow_wording.suspended(self.job)
         if not found:
             return self._podless
         return "; ".join(dict.fromkeys(seen.why_waiting for seen in found if seen.why_waiting))

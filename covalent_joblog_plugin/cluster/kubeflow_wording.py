@@ -117,6 +117,21 @@ def _message(end: JobEnd) -> str:
     return "" if end.reason == "FailedJobs" and first_failed(end) else end.message
 
 
+def suspended(job: Job) -> str:
+    """Why a suspended job does not run, and who can help."""
+    kind, spec = job.workload, job.spec
+    what = f"{kind.kind} {job.name} is suspended"
+    if spec.queue:
+        return (
+            f"{what} until Kueue's queue {spec.queue} has room for it; kubectl -n {spec.namespace} get "
+            "workloads tells more"
+        )
+    return (
+        f"{what}, by somebody or by a queue of the cluster's; it goes on when they resume it (suspend: false "
+        f"in kubectl -n {spec.namespace} edit {kind.plural}.{kind.group} {job.name})"
+    )
+
+
 def where_to_look(job: Job) -> str:
     """The commands that show more."""
     kind, namespace = job.workload, job.spec.namespace

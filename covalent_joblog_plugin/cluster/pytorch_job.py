@@ -25,12 +25,7 @@ if TYPE_CHECKING:
     from .workload import Api, ContainerInstance, WorkloadSpec
 
 _LABEL = "training.kubeflow.org/"
-_PHASES = {
-    "Failed": JobPhase.FAILED,
-    "Succeeded": JobPhase.COMPLETE,
-    "Suspended": JobPhase.SUSPENDED,
-    "Running": JobPhase.RUNNING,
-}
+_ENDS = {"Failed": JobPhase.FAILED, "Succeeded": JobPhase.COMPLETE}
 """Condition → phase; the first that is true counts. Succeeded only says that the Master has."""
 _POD = {"spec": {"automountServiceAccountToken": False}}
 """What pods are given unless ``pod_patch`` says otherwise: the function has no business with the API."""
@@ -87,10 +82,13 @@ class PyTorchJob:
     def state(self, job: Mapping[str, Any]) -> JobState:
         """See ``Workload``."""
         status = job.get("status") or {}
-        for kind, phase in _PHASES.items():
+        for kind, phase in _ENDS.items():
             if found := condition(status, kind):
                 return JobState(phase, found.get("reason", ""), found.get("message", ""))
-        return JobState(JobPhase.PENDING)
+        policy = job.get("spec", {}).get("runPolicy") or {}
+        if policy.get("suspend"):  # the condition comes, and goes, later
+            return JobState(JobPhase.SUSPENDED)
+        return JobState(JobPhase.RUNNING if condition(status, "Running") else JobPhase.PENDING)
 
     def pod_query(self, name: str) -> dict[str, str]:
         """See ``Workload``."""

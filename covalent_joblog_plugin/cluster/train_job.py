@@ -183,11 +183,10 @@ class TrainJob:
     def state(self, job: Mapping[str, Any]) -> JobState:
         """See ``Workload``."""
         status = job.get("status") or {}
-        ends = (("Failed", JobPhase.FAILED), ("Complete", JobPhase.COMPLETE))
-        for kind, phase in (*ends, ("Suspended", JobPhase.SUSPENDED)):
+        for kind, phase in (("Failed", JobPhase.FAILED), ("Complete", JobPhase.COMPLETE)):
             if found := condition(status, kind):
                 return JobState(phase, found.get("reason", ""), found.get("message", ""))
-        if job.get("spec", {}).get("suspend"):
+        if job.get("spec", {}).get("suspend"):  # the condition comes, and goes, later
             return JobState(JobPhase.SUSPENDED)
         ready = any(child.get("ready") for child in status.get("jobsStatus") or ())
         return JobState(JobPhase.RUNNING if ready else JobPhase.PENDING)
