@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a job has no pods: no condition tells, only events do, if they may be read.
+"""Why a job has no pods, or was stopped: no condition tells, only events do, if they may be read.
 
 What refuses pods (quota, PodSecurity, webhooks, a service account that is not there) is answered to the
-controller that creates them, which writes an event and tries again for ever.
+controller that creates them, which writes an event and tries again for ever. A batch Job below a TrainJob
+writes why it stopped; the TrainJob only says that a Job failed.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _CURES = (
     ("priority class", "set priority_class to one of kubectl get priorityclasses"),
     ("admission webhook", "ask whoever runs that webhook what it wants"),
 )
+_STOPS = {"DeadlineExceeded"}
+"""Reasons of a Job for ending pods in which nothing failed."""
 
 
 async def why_no_pods(api: Api, namespace: str, name: str) -> str:
@@ -43,12 +46,34 @@ async def why_no_pods(api: Api, namespace: str, name: str) -> str:
     Raises:
         TransportError: The cluster cannot be reached.
     """
-    query = {"fieldSelector": "type=Warning", "limit": str(_RECENT)}
     try:
-        answer = await api.request("GET", f"/api/v1/namespaces/{namespace}/events", query=query)
+        return refusal(await _warnings(api, namespace), name)
     except Forbidden:
         return f"kubectl -n {namespace} get events tells why; here it is shown if we may list events"
-    return refusal(answer.get("items") or (), name)
+
+
+async def why_stopped(api: Api, namespace: str, name: str) -> str:
+    """Why a job was ended from outside, as a reason such as ``DeadlineExceeded``; empty where nothing tells.
+
+    Args:
+        api: The cluster.
+        namespace: Of the job.
+        name: Of the job.
+
+    Raises:
+        TransportError: The cluster cannot be reached.
+    """
+    try:
+        events = await _warnings(api, namespace)
+    except Forbidden:
+        return ""
+    return next((e["reason"] for e in events if e.get("reason") in _STOPS and _belongs(e, name)), "")
+
+
+async def _warnings(api: Api, namespace: str) -> list[dict[str, Any]]:
+    query = {"fieldSelector": "type=Warning", "limit": str(_RECENT)}
+    answer = await api.request("GET", f"/api/v1/namespaces/{namespace}/events", query=query)
+    return list(answer.get("items") or ())
 
 
 def refusal(events: Any, name: str) -> str:

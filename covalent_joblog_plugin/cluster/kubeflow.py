@@ -163,9 +163,9 @@ class KubeflowCluster:
         """Wait for the end of a submitted job, however long the cluster does not answer meanwhile."""
         return await asyncio.shield(self._followers[job].end)
 
-    async def started(self, job: Job) -> None:
-        """Wait until its first container has begun, or it is over."""
-        await self._followers[job].started.wait()
+    def seconds_run(self, job: Job) -> float:
+        """Seconds so far in which a container of the job ran: not those it waits or is suspended."""
+        return self._followers[job].seconds_run
 
     async def read_to_end(self, job: Job) -> None:
         """Wait until the logs of all its containers have been read to their end."""

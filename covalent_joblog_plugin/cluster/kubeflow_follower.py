@@ -17,7 +17,7 @@ from covalent_joblog_plugin.model.records import SeamKind
 
 from . import kubeflow_wording
 from .instance_output import InstanceOutput
-from .job_events import why_no_pods
+from .job_events import why_no_pods, why_stopped
 from .kubeflow_job import Instance, JobEnd
 from .kubernetes_errors import NotFound
 from .pauses import back_off, wait_for
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from .kubeflow_job import Job
     from .kubernetes import Kubernetes
-    from .workload import ContainerInstance, JobState
+    from .workload import ContainerInstance
 
 log = logging.getLogger(__name__)
 
@@ -71,9 +71,11 @@ class JobFollower:
         self._lively_until = time.monotonic() + STARTING
         self._since: dict[str, float] = {}
         self._podless = ""
+        self._stopped: str | None = None
         self.end: asyncio.Future[JobEnd] = asyncio.get_running_loop().create_future()
-        self.started = asyncio.Event()
-        """Its first container has begun, or it is over."""
+        self.seconds_run = 0.0
+        """Seconds so far in which at least one container ran."""
+        self._ran_at: float | None = None
         self.trouble = ""
         """Why the cluster's answer is not known at the moment, and since when; empty when it is."""
         self._task = asyncio.create_task(self._run(), name=f"joblog follow {job.name}")
@@ -139,8 +141,8 @@ class JobFollower:
         job, pods = await asyncio.gather(self._object(), self._pods())
         found = [instance for pod in pods for instance in self.job.workload.instances(pod)]
         self._update(found)
-        self._judge(job, found)
         await self._ask_why(job, found)
+        self._judge(job, found)
 
     async def _object(self) -> dict[str, Any] | None:
         job = self.job
@@ -172,6 +174,9 @@ class JobFollower:
         here = {seen.container_id for seen in begun}
         for container_id, known in self._known.items():
             known.gone = container_id not in here
+        now = time.monotonic()
+        self.seconds_run += now - self._ran_at if self._ran_at else 0.0
+        self._ran_at = now if any(not known.ended for known in self._known.values()) else None
 
     def _add(self, seen: ContainerInstance) -> None:
         rank = seen.rank or 0
@@ -184,7 +189,6 @@ class JobFollower:
         instance = Instance(seen, len(before), output)
         before.append(instance)
         self._known[seen.container_id] = instance
-        self.started.set()
         if self._rank in {None, rank}:
             instance.reading = asyncio.create_task(self._read(instance), name=f"joblog log {seen.pod} {rank}")
         self.hurry()
@@ -223,18 +227,23 @@ class JobFollower:
         if self.end.done():
             return
         state = self.job.workload.state(job) if job is not None else None
-        self.job.waiting = self._why_waiting(state, found)
+        self.job.waiting = kubeflow_wording.why_waiting(self.job, state, found, self._podless)
         last = {rank: instances[-1] for rank, instances in self.job.instances.items()}
         active = [known for known in last.values() if not known.ended]
         done = len(last) == self.job.spec.num_nodes and all(k.succeeded for k in last.values())
         if done and (state is None or state.phase.open):  # whoever removes it now, its work was done
             self._over(JobPhase.COMPLETE, "", "", last)
         elif state is None:
-            if self._for_long("deleted", bool(not active), PODS_PATIENCE):
+            failed = any(k.seen.exit_code and k.seen.deleted is None for k in last.values())
+            if not self._for_long("deleted", not active, PODS_PATIENCE):
+                return
+            if failed:
+                self._over(JobPhase.FAILED, "", "its object has been deleted since", last)
+            else:
                 self._over(None, "Deleted", "its object was deleted by somebody else", last)
         elif not state.phase.open:
             if self._for_long("over", not active, PODS_PATIENCE):
-                self._over(state.phase, state.reason, state.message, last)
+                self._over(state.phase, self._stopped or state.reason, state.message, last)
         elif self._sidecar_holds(last):
             text = "its container failed, and another container of the pod goes on"
             self._over(JobPhase.FAILED, "ContainerFailed", text, last)
@@ -268,25 +277,18 @@ class JobFollower:
         return self._lasts("unstartable", any(seen.unstartable for seen in found), UNSTARTABLE_PATIENCE)
 
     async def _ask_why(self, job: dict[str, Any] | None, found: list[ContainerInstance]) -> None:
-        """No condition says why a job has no pods, only events do."""
-        open_ = job is not None and self.job.workload.state(job).phase is JobPhase.PENDING
-        if self._lasts("podless", open_ and not found, PODLESS_PATIENCE):
+        """No condition says why a job has no pods, or why a Job below it was stopped; only events do."""
+        phase = self.job.workload.state(job).phase if job is not None else None
+        where = self.job.spec.namespace, self.job.name
+        if self._lasts("podless", phase is JobPhase.PENDING and not found, PODLESS_PATIENCE):
             self._since["podless"] = time.monotonic()  # again after as long
-            self._podless = await why_no_pods(self._api, self.job.spec.namespace, self.job.name)
+            self._podless = await why_no_pods(self._api, *where)
         elif found:
             self._podless = ""
-
-    def _why_waiting(self, state: JobState | None, found: list[ContainerInstance]) -> str:
-        if state is not None and not state.phase.open:
-            return ""
-        if state is not None and state.phase is JobPhase.SUSPENDED:
-            return kubeflow_wording.suspended(self.job)
-        if not found:
-            return self._podless
-        return "; ".join(dict.fromkeys(seen.why_waiting for seen in found if seen.why_waiting))
+        if phase is JobPhase.FAILED and self._stopped is None and not self.end.done():
+            self._stopped = await why_stopped(self._api, *where)
 
     def _over(self, phase: JobPhase | None, reason: str, message: str, last: dict[int, Instance]) -> None:
         self.hurry()
-        self.started.set()
         self.end.set_result(JobEnd(phase, reason, message, last, self.job.waiting))
         self._changed()

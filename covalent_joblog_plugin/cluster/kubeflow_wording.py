@@ -6,9 +6,13 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
+from .workload import JobPhase
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .kubeflow_job import Instance, Job, JobEnd
-    from .workload import ContainerInstance
+    from .workload import ContainerInstance, JobState
 
 RANKS = 8
 """Ranks an error text tells of."""
@@ -19,6 +23,10 @@ _JOB = {
     "TrainingRuntimeNotSupported": "this Trainer does not serve that kind of runtime: use another runtime",
     "Deleted": "run the node again, and ask who or what deletes jobs in this namespace",
 }
+_POD_DELETED = (
+    "its pod was deleted, which nothing in it asked for: run the node again, and ask who or what deletes "
+    "pods in this namespace"
+)
 _CONTAINER = {
     "OOMKilled": "it used more memory than its limit: raise memory in resources",
     "StartError": "the container could not be started: often the image has no such program; look at python=",
@@ -28,6 +36,7 @@ _CONTAINER = {
     "Preempting": "a job of higher priority took its place: run it again, or set priority_class",
     "PreemptionByScheduler": "a job of higher priority took its place: run it again, or set priority_class",
     "DeletionByTaintManager": "its machine was taken out of service or failed: run the node again",
+    "DeadlineExceeded": "its pod reached its activeDeadlineSeconds: raise it where its template is",
     "DeletionByPodGC": "its machine is gone: run the node again",
     "EvictionByEvictionAPI": "its pod was evicted, as when a machine is drained: run the node again",
     "TerminationByKubelet": "its machine was shut down or ran short of something: run the node again",
@@ -49,7 +58,10 @@ def first_failed(end: JobEnd) -> Instance | None:
 
 
 def _told_to_go(seen: ContainerInstance) -> bool:
-    return seen.deleted is not None and seen.exit_code in _STOPPED
+    """Whether it ended because its pod was to go; what it exits with is its own choice then."""
+    if seen.deleted is None or seen.reason == "OOMKilled":
+        return False
+    return seen.exit_code in _STOPPED or (seen.finished_at or "") > seen.deleted
 
 
 def exit_text(seen: ContainerInstance) -> str:
@@ -84,7 +96,9 @@ def cure(end: JobEnd) -> str:
         for reason, told in ((seen.reason, _started(seen)), (seen.pod_reason, seen.pod_message)):
             if reason in _CONTAINER:
                 return f"{_CONTAINER[reason]}{f' ({told.strip()})' if told else ''}"
-    return _JOB.get(end.reason, "")
+    if end.reason in _JOB:
+        return _JOB[end.reason]
+    return _POD_DELETED if first is not None and (first.gone or _told_to_go(first.seen)) else ""
 
 
 def _started(seen: ContainerInstance) -> str:
@@ -117,8 +131,25 @@ def _message(end: JobEnd) -> str:
     return "" if end.reason == "FailedJobs" and first_failed(end) else end.message
 
 
-def suspended(job: Job) -> str:
-    """Why a suspended job does not run, and who can help."""
+def why_waiting(job: Job, state: JobState | None, found: Sequence[ContainerInstance], podless: str) -> str:
+    """Why a job does not run yet, or no more, and what to do; empty when it does, or that is not known.
+
+    Args:
+        job: The job.
+        state: What its object says; None where it is gone.
+        found: Its container instances.
+        podless: Why it has no pods, where that is known.
+    """
+    if state is not None and not state.phase.open:
+        return ""
+    if state is not None and state.phase is JobPhase.SUSPENDED:
+        return _suspended(job)
+    if not found:
+        return podless
+    return "; ".join(dict.fromkeys(seen.why_waiting for seen in found if seen.why_waiting))
+
+
+def _suspended(job: Job) -> str:
     kind, spec = job.workload, job.spec
     what = f"{kind.kind} {job.name} is suspended"
     if spec.queue:

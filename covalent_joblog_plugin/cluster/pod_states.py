@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from .workload import ContainerInstance
@@ -78,11 +79,20 @@ def _of_pod(pod: Mapping[str, Any], rank: int | None, attempt: int) -> dict[str,
         "pod_uid": metadata["uid"],
         "attempt": attempt,
         "restart_policy": (pod.get("spec") or {}).get("restartPolicy", "Always"),
-        "deleted": metadata.get("deletionTimestamp"),
+        "deleted": _told_to_go(metadata),
         "pod_phase": status.get("phase") or "Pending",
         "pod_reason": status.get("reason") or disrupted.get("reason", ""),
         "pod_message": status.get("message") or disrupted.get("message", ""),
     }
+
+
+def _told_to_go(metadata: Mapping[str, Any]) -> str | None:
+    """When, RFC 3339: Kubernetes says when the pod's time will be over."""
+    over = metadata.get("deletionTimestamp")
+    if not over:
+        return None
+    grace = timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)
+    return f"{datetime.fromisoformat(over.removesuffix('Z')) - grace:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _instance(

@@ -64,11 +64,13 @@ class KubeflowJobLogExecutor(JobLogExecutor):
         queue: Kueue's local queue.
         store: URL of a folder (fsspec) that server and pods reach, for what is too large for a Secret and for
             the log; empty for none.
-        keep_failed: Seconds a failed job stays for inspection.
+        keep_failed: Seconds a failed job stays for inspection. The server removes it then; where that ends
+            before, the job stays until somebody deletes it.
         framing: Whether our runner marks what it writes into the log, so that stdout, stderr, progress bars
             and CRLF come back exactly and losses are counted; False leaves the log as the function wrote it.
         log_files: Not available here: Kubernetes shows logs, no files.
-        **common: See ``JobLogExecutor``.
+        **common: See ``JobLogExecutor``. The time of ``time_limit`` is the one in which a container runs, not
+            that of a job that waits or is suspended.
     """
 
     def __init__(
@@ -266,15 +268,19 @@ class KubeflowJobLogExecutor(JobLogExecutor):
 
         if self.time_limit <= 0:
             return await cluster.ended(job)
-        await cluster.started(job)
+        ended = asyncio.create_task(cluster.ended(job), name="joblog time limit")
         try:
-            return await asyncio.wait_for(cluster.ended(job), self.time_limit)
-        except asyncio.TimeoutError:
-            await cluster.cancel(job.handle())
-            end = await cluster.ended(job)
-            if not self.cancel_requested:
-                raise kubeflow_outcome.over_time(job, end, self.time_limit) from None
-            return end
+            while (left := self.time_limit - cluster.seconds_run(job)) > 0:
+                await asyncio.wait([ended], timeout=max(left, NOTE_SECONDS))
+                if ended.done():
+                    return await ended
+        finally:
+            ended.cancel()
+        await cluster.cancel(job.handle())
+        end = await cluster.ended(job)
+        if not self.cancel_requested:
+            raise kubeflow_outcome.over_time(job, end, self.time_limit)
+        return end
 
     @property
     def _job(self) -> Job | None:

@@ -8,7 +8,7 @@ from covalent_joblog_plugin.cluster.job_events import refusal
 from covalent_joblog_plugin.cluster.kubeflow_job import Instance, Job, JobEnd
 from covalent_joblog_plugin.cluster.pytorch_job import PyTorchJob
 from covalent_joblog_plugin.cluster.train_job import TrainJob
-from covalent_joblog_plugin.cluster.workload import ContainerInstance, JobPhase, WorkloadSpec
+from covalent_joblog_plugin.cluster.workload import ContainerInstance, JobPhase, JobState, WorkloadSpec
 
 SPEC = WorkloadSpec("train-1f", "ml", None, ["python3"], num_nodes=2, runtime="r")
 
@@ -56,6 +56,12 @@ def test_a_rank_that_was_killed_for_itself_leads():
     assert "raise memory in resources" in text
 
 
+def test_memory_ran_out_though_the_pod_was_told_to_go_in_the_same_second():
+    text = wording.failure(job(), end(ended(0, 137, 12, reason="OOMKilled", **TOLD)), "")
+    assert "raise memory in resources" in text
+    assert "deleted" not in text
+
+
 def test_a_rank_that_vanished_leads_only_when_no_other_failed():
     vanished = ended(0, None, gone=True)
     assert wording.first_failed(end(vanished)) is vanished
@@ -76,6 +82,8 @@ def test_no_rank_failed():
             ["ran short", "(low on memory)"],
         ),
         ({"code": 143, "pod_reason": "PreemptionByScheduler", **TOLD}, ["priority", "SIGTERM"]),
+        ({"code": 3, "second": 14, **TOLD}, ["exit code 3", "its pod was deleted"]),
+        ({"code": 143, "pod_reason": "DeadlineExceeded"}, ["activeDeadlineSeconds"]),
         ({"code": 1, "execution": 2}, ["after 2 restarts"]),
         ({"code": 200}, ["exit code 200"]),
     ],
@@ -120,6 +128,24 @@ def test_of_many_ranks_some_are_told_and_the_others_counted():
 )
 def test_the_command_that_shows_more(kind, command):
     assert command in wording.failure(job(kind), end(), "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "queue", "words"),
+    [
+        (TrainJob, "", ["TrainJob train-1f is suspended", "edit trainjobs.trainer.kubeflow.org train-1f"]),
+        (PyTorchJob, "research", ["PyTorchJob train-1f is suspended", "queue research", "get workloads"]),
+    ],
+)
+def test_who_can_resume_a_suspended_job(kind, queue, words):
+    text = wording.why_waiting(job(kind, queue=queue), JobState(JobPhase.SUSPENDED), [], "stale")
+    assert [word for word in words if word not in text] == []
+
+
+def test_a_job_that_is_over_waits_for_nothing():
+    waits = ContainerInstance(0, "pod-0", "uid-0", why_waiting="no image")
+    assert wording.why_waiting(job(), JobState(JobPhase.RUNNING), [waits], "") == "no image"
+    assert wording.why_waiting(job(), JobState(JobPhase.FAILED), [waits], "") == ""
 
 
 def event(message, name="train-1f-node-0", reason="FailedCreate", time="2026-01-01T00:00:01Z"):

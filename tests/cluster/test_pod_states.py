@@ -53,9 +53,10 @@ def test_a_container_that_failed_by_itself():
 
 
 def test_a_container_whose_pod_was_told_to_go():
-    assert only("being told to go").deleted == "2026-12-01T00:19:41Z"
+    assert only("being told to go").deleted == "2026-12-01T00:19:11Z"
     found = only("told to go")
-    assert (found.state, found.exit_code, found.deleted) == ("terminated", 143, "2026-12-01T00:19:41Z")
+    assert (found.state, found.exit_code, found.deleted) == ("terminated", 143, "2026-12-01T00:19:11Z")
+    assert found.finished_at == "2026-12-01T00:19:11Z"
 
 
 def test_a_container_out_of_memory():
