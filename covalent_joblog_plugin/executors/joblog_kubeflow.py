@@ -9,7 +9,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from covalent_joblog_plugin.model.errors import JobLogError
+from covalent_joblog_plugin.model.errors import JobLogError, PayloadError
 from covalent_joblog_plugin.web import hook
 
 from . import kubeflow_checks, options
@@ -181,8 +181,10 @@ class KubeflowJobLogExecutor(JobLogExecutor):
 
     async def after_final_read(self) -> None:
         """Say whether the output is complete; remove the job, a failed one after ``keep_failed`` seconds."""
-        from . import kubeflow_capabilities, kubeflow_cluster
+        from . import kubeflow_capabilities, kubeflow_cluster, kubeflow_outcome
 
+        if made := self.__dict__.pop("_made", None):
+            await kubeflow_outcome.clear_store(made, taken=self.__dict__.pop("_taken", True))
         job = self.__dict__.pop("_job", None)
         succeeded = self.__dict__.pop("_succeeded", False)
         if job is None:
@@ -216,6 +218,7 @@ class KubeflowJobLogExecutor(JobLogExecutor):
             TaskCancelledError: The task was cancelled.
             SubmissionError: The cluster refused the job.
             OptionError: The served version of Kubeflow cannot take an option.
+            PayloadError: Function and arguments are too large, or the result could not be taken.
             TransportError: The cluster could not be reached before the job was created.
         """
         from covalent._shared_files import TaskCancelledError
@@ -232,6 +235,7 @@ class KubeflowJobLogExecutor(JobLogExecutor):
             await self.session.output.remember({"capabilities": known.to_json()})
         call = bundle.take_apart(function, args, kwargs)
         job = await kubeflow_cluster.make_job(self, cluster, call, task_metadata)
+        self.__dict__["_made"] = job
         await self.announce_job(job.handle())
         if not await cluster.submit(job, lambda: self.cancel_requested):
             raise TaskCancelledError
@@ -247,7 +251,11 @@ class KubeflowJobLogExecutor(JobLogExecutor):
         if self.cancel_requested:
             raise TaskCancelledError
         read_to_end = partial(cluster.read_to_end, job)
-        value = await kubeflow_outcome.result(job, end, read_to_end, self.final_read_timeout)
+        try:
+            value = await kubeflow_outcome.result(job, end, read_to_end, self.final_read_timeout)
+        except PayloadError:
+            self.__dict__["_taken"] = False
+            raise
         self.__dict__["_succeeded"] = True
         return value
 

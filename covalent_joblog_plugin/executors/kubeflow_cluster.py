@@ -56,11 +56,11 @@ async def make_job(
     name = job_name(call.name, dispatch_id, node_id)
     place = store_place(executor, name)
     payload = await in_thread(partial(pod_bundle.payload, files, place))
-    if payload.stored_at:
-        await in_thread(partial(object_store.put, payload.stored_at, payload.stored))
     if not place:
         log.info("%s: without store= large results cannot come back", name)
     spec = await _spec(executor, cluster, name, metadata, payload)
+    if payload.stored_at:
+        await in_thread(partial(object_store.put, payload.stored_at, payload.stored))
     return Job(WORKLOADS[executor.kind](), spec, payload.secret, executor.framing, pod_bundle.stream_counts)
 
 

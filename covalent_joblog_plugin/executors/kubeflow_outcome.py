@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from covalent_joblog_plugin.cluster import kubeflow_wording
 from covalent_joblog_plugin.cluster.workload import JobPhase
 from covalent_joblog_plugin.model.errors import JobFailed, PayloadError
 from covalent_joblog_plugin.payload import bundle, object_store, pod_bundle, verdict
-from covalent_joblog_plugin.payload.threads import in_thread
+from covalent_joblog_plugin.payload.threads import in_own_thread, in_thread
 from covalent_joblog_plugin.payload.wording import error_text
 
 if TYPE_CHECKING:
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 
     from covalent_joblog_plugin.cluster.kubeflow_job import Instance, Job, JobEnd
     from covalent_joblog_plugin.payload.pod_bundle import PodVerdict
+
+log = logging.getLogger(__name__)
+
+STORE_PATIENCE = 30.0
+"""Seconds the deletion of an object may hold up a node's end."""
 
 
 async def result(job: Job, end: JobEnd, read_to_end: Callable[[], Awaitable[None]], patience: float) -> Any:
@@ -41,6 +47,22 @@ async def result(job: Job, end: JobEnd, read_to_end: Callable[[], Awaitable[None
         raise await _failure(job, end, read_to_end, patience)
     archive = await _archive(job, leader, found, read_to_end, patience)
     return await in_thread(bundle.load_result, archive, found.verdict)
+
+
+async def clear_store(job: Job, *, taken: bool) -> None:
+    """Delete what an ended job has in its store. A failure is only told.
+
+    Args:
+        job: The job.
+        taken: Whether nobody wants its results any more; else they stay, for they may be the work of days.
+    """
+    messages = [known.seen.message for known in job.instances.get(0, ())] if taken else []
+    for url in pod_bundle.stored_objects(job.secret, messages):
+        try:
+            await asyncio.wait_for(in_own_thread(object_store.delete, url), STORE_PATIENCE)
+        except (PayloadError, asyncio.TimeoutError) as error:
+            why = str(error) or f"the store does not answer within {STORE_PATIENCE:g} s"
+            log.warning("%s: an object stays in the store: %s", job.name, why)
 
 
 def over_time(job: Job, end: JobEnd, seconds: float) -> JobFailed:

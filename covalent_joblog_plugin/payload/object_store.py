@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes at a URL, through fsspec; server's side. Both functions block: keep them off an event loop.
+"""Bytes at a URL, through fsspec; server's side. All of it blocks: keep it off an event loop.
 
 fsspec and the package that knows the URL's kind (s3fs, gcsfs, adlfs, …) are installed by those who use
 ``store=``. Folders are not made: a mistyped name must not become a new bucket.
@@ -8,6 +8,7 @@ fsspec and the package that knows the URL's kind (s3fs, gcsfs, adlfs, …) are i
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any
 
 from covalent_joblog_plugin.model.errors import PayloadError
@@ -30,6 +31,20 @@ def get(url: str) -> bytes:
     """
     data: bytes = _carry_out("read", url, lambda filesystem, path: filesystem.cat_file(path))
     return data
+
+
+def delete(url: str) -> None:
+    """Remove what is at ``url``; where nothing is, that is so already.
+
+    Raises:
+        PayloadError: That is not possible; the text says why and what to do.
+    """
+
+    def act(filesystem: Any, path: str) -> None:
+        with suppress(FileNotFoundError):
+            filesystem.rm_file(path)
+
+    _carry_out("deleted", url, act)
 
 
 def _carry_out(verb: str, url: str, act: Any) -> Any:

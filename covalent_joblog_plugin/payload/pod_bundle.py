@@ -12,8 +12,10 @@ import binascii
 import functools
 import io
 import json
+import re
 import zipfile
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +41,8 @@ SECRET_BYTES = 960 * 1024
 RANK_FROM = "JOB_COMPLETION_INDEX,RANK"
 """Variables that tell the rank of a TrainJob's pod and of a PyTorchJob's."""
 
+_FIRST_CHUNK = "joblog-payload-0"
+_SHA256 = re.compile("[0-9a-f]{64}")
 _FILES = ("runner.py", "pod_runner.py", "pod_delivery.py")
 _KEYS = {"payload-sha256": "JOBLOG_PAYLOAD_SHA256", "store": "JOBLOG_STORE"}
 
@@ -101,7 +105,11 @@ def payload(files: Mapping[str, bytes], store: str = "") -> Payload:
             f"text, and a Secret takes {SECRET_BYTES}: set store= to a folder that Covalent's server and the "
             "pods reach, or pass large data by a path"
         )
-    return Payload(texts, data, f"{store}.payload")
+    return Payload(texts, data, _payload_url(store))
+
+
+def _payload_url(store: str) -> str:
+    return f"{store}.payload"
 
 
 def _packed(files: Mapping[str, bytes]) -> bytes:
@@ -192,9 +200,35 @@ def inline_result(found: PodVerdict) -> bytes:
 def stored_result(secret: Mapping[str, str], found: PodVerdict) -> str:
     """URL of a result in the store; ``secret`` is the job's ``Payload.secret``.
 
-    It is made here, and not told by the pod, which cannot have the server read what it likes.
+    It is made here, and not told by the pod, which cannot have the server read, or delete, what it likes.
+
+    Raises:
+        PayloadError: The verdict names no result.
     """
+    if not _SHA256.fullmatch(found.verdict.sha256):  # it may hold a ``..``
+        raise PayloadError(
+            f"the verdict names a result {found.verdict.sha256[:80]!r}, which no runner of ours writes: "
+            "something else in the pod wrote its termination message; run the node again"
+        )
     return pod_delivery.result_url(secret["store"], found.verdict.sha256)
+
+
+def stored_objects(secret: Mapping[str, str], messages: Iterable[str]) -> list[str]:
+    """URLs of what a job has put into the store; none without one.
+
+    Args:
+        secret: The job's ``Payload.secret``.
+        messages: Termination messages of all of rank 0's containers; others than our runner's are left out.
+    """
+    if "store" not in secret:
+        return []
+    found = [] if _FIRST_CHUNK in secret else [_payload_url(secret["store"])]
+    for message in messages:
+        with suppress(PayloadError):
+            told = parse_pod_verdict(message)
+            if told.where == "store":
+                found.append(stored_result(secret, told))
+    return list(dict.fromkeys(found))
 
 
 def frames_result(frames: Iterable[tuple[int, int, bytes]]) -> bytes | None:

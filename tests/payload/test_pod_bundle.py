@@ -2,6 +2,7 @@
 """What is sent into a pod, and how what comes back is read."""
 
 import base64
+import json
 import os
 import sys
 import zlib
@@ -147,3 +148,34 @@ def test_the_store_keeps_bytes(tmp_path):
     object_store.put(f"file://{tmp_path}/x", data)
     assert object_store.get(str(tmp_path / "x")) == data
     assert pod_delivery.store_problem(f"file://{tmp_path}") == ""
+
+
+def test_what_is_deleted_from_the_store_is_gone_and_may_have_been_gone(tmp_path):
+    url = f"file://{tmp_path}/x"
+    object_store.put(url, b"data")
+    object_store.delete(url)
+    object_store.delete(url)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(PayloadError, match=r"cannot be deleted: .*check store="):
+        object_store.delete(f"file://{tmp_path}")
+
+
+def told(**facts):
+    return json.dumps({"kind": "ok", "where": "store", "sha256": "ab" * 32, **facts})
+
+
+def test_a_jobs_objects_in_the_store_are_known_by_its_own_words():
+    large, small = {"store": "s3://b/task"}, {"store": "s3://b/task", "joblog-payload-0": "text"}
+    messages = [told(), told(), told(sha256="cd" * 32), told(where="inline"), "Killed"]
+    results = [f"s3://b/task.result-{'ab' * 8}", f"s3://b/task.result-{'cd' * 8}"]
+    assert pod_bundle.stored_objects(large, messages) == ["s3://b/task.payload", *results]
+    assert pod_bundle.stored_objects(small, messages) == results
+    assert pod_bundle.stored_objects({}, messages) == []
+
+
+@pytest.mark.parametrize("digest", ["", "/../../x", "AB" * 32, "ab" * 31, "ab" * 32 + "\n"])
+def test_a_pod_cannot_name_an_object_of_somebody_elses(digest):
+    secret, message = {"store": "file:///b/task", "joblog-payload-0": ""}, told(sha256=digest)
+    with pytest.raises(PayloadError, match="no runner of ours"):
+        pod_bundle.stored_result(secret, pod_bundle.parse_pod_verdict(message))
+    assert pod_bundle.stored_objects(secret, [message]) == []
