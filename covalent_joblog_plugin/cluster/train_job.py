@@ -6,7 +6,7 @@ for every node. Where settings of pods go differs: 2.1 has ``podTemplateOverride
 ``runtimePatches``, and each knows other fields of a pod; which one is served is found out by a dry run. How
 often pods are restarted is the runtime's business alone.
 
-Runtimes whose function would run in an MPI launcher are not served: their ``node`` pods only wait for it.
+Runtimes whose function would run in an MPI launcher are refused: their ``node`` pods only wait for it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalent_joblog_plugin.model.errors import OptionError, SubmissionError
 
+from . import train_runtime
 from .dry_run import UnknownFields, dry_run, unknown_options
 from .kubernetes_errors import Forbidden, NotFound
 from .manifests import job_metadata, pod_template
@@ -35,7 +36,6 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 """Always an annotation of a pod; a label too since Kubernetes 1.28."""
 ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
 _MISSING = "must be created before"
-_CONTAINERS = ("containers", "initContainers")
 _OF_TRAINER = {"image": "image", "command": "command", "env": "env", "resources": "resourcesPerNode"}
 """Field of the container → field of ``spec.trainer``, where alone it may stand."""
 
@@ -60,13 +60,6 @@ def _overrides(pod: dict[str, Any]) -> list[dict[str, Any]]:
 
 _PATCHES = _PodField("runtimePatches", _runtime_patches)
 _OVERRIDES = _PodField("podTemplateOverrides", _overrides)
-
-
-def _containers(runtime: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """Kind and name of the containers in a runtime's pods."""
-    jobs = runtime["spec"]["template"]["spec"].get("replicatedJobs") or ()
-    pods = [job["template"]["spec"]["template"]["spec"] for job in jobs if job.get("name") == REPLICATED_JOB]
-    return {(key, one["name"]) for pod in pods for key in _CONTAINERS for one in pod.get(key) or ()}
 
 
 class TrainJob:
@@ -95,31 +88,16 @@ class TrainJob:
                     raise SubmissionError(await self._no_runtime(api, spec)) from error
                 raise
             else:
-                return await self._check_containers(api, spec)
+                return await self._check_runtime(api, spec)
         raise SubmissionError("this cluster's Kubeflow Trainer is older than 2.1: ask for a newer one")
 
-    async def _check_containers(self, api: Api, spec: WorkloadSpec) -> None:
-        # Trainer 2.1 and 2.3 take containers that the runtime lacks; then no pod is ever made, and nothing
-        # says why.
-        pod = spec.pod_patch.get("spec") or {}
-        wanted = {(key, one.get("name", "")) for key in _CONTAINERS for one in pod.get(key) or ()}
-        wanted.discard(("containers", self.container))
-        if not wanted:
-            return
-        runtime = f"{spec.runtime_kind} {spec.runtime}"
+    async def _check_runtime(self, api: Api, spec: WorkloadSpec) -> None:
         try:
             found = await api.request("GET", f"{self._runtimes(spec)}/{spec.runtime}")
         except Forbidden as error:
-            names = ", ".join(sorted(name for _, name in wanted))
-            raise OptionError(
-                f"pod_patch: whether {runtime} has container {names} cannot be checked: {error}. Or write it "
-                "into the runtime; nothing was submitted"
-            ) from error
-        for key, name in sorted(wanted - _containers(found)):
-            raise OptionError(
-                f"pod_patch: {key}: {runtime} has no {name}, and a TrainJob can only change what is there: "
-                "write it into the runtime; nothing was submitted"
-            )
+            train_runtime.check_unseen(spec, self.container, str(error))
+        else:
+            train_runtime.check(found, spec, REPLICATED_JOB, self.container)
 
     def _runtimes(self, spec: WorkloadSpec) -> str:
         of_namespace = spec.runtime_kind == "TrainingRuntime"

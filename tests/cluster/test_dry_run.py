@@ -29,10 +29,23 @@ def unknown(*fields):
     return refused(STRICT + ", ".join(f'unknown field "{field}"' for field in fields))
 
 
+def runtime_with(*names, job="node", **ml_policy):
+    pod = {"containers": [{"name": name} for name in ("node", *names)]}
+    replicated = {"name": job, "template": {"spec": {"template": {"spec": pod}}}}
+    return {"spec": {"mlPolicy": ml_policy, "template": {"spec": {"replicatedJobs": [replicated]}}}}
+
+
+def taken(runtime):
+    """Every job is taken, and the runtime is what is to be seen, or what is answered instead."""
+    return ScriptedApi(lambda method, *_: runtime if method == "GET" else {})
+
+
 def served(known, *, also=()):
     """A version that has only one of the fields for settings of pods, and lacks others."""
 
-    def answer(_method, _path, body):
+    def answer(method, _path, body):
+        if method == "GET":
+            return runtime_with()
         fields = {"runtimePatches", "podTemplateOverrides"} & set(body["spec"]) - {known}
         missing = [f"spec.{field}" for field in fields] + [f for f in also if known in body["spec"]]
         return unknown(*missing) if missing else {}
@@ -46,8 +59,8 @@ async def test_the_served_version_decides_where_settings_of_pods_go(field):
     api = served(field)
     await kind.prepare(api, WITH_POD)
     assert field in kind.manifest(WITH_POD)["spec"]
-    assert {query["dryRun"] for _, _, query, _, _ in api.asked} == {"All"}
-    assert {query["fieldValidation"] for _, _, query, _, _ in api.asked} == {"Strict"}
+    queries = [query for method, _, query, _, _ in api.asked if method == "POST"]
+    assert {(query["dryRun"], query["fieldValidation"]) for query in queries} == {("All", "Strict")}
 
 
 async def test_overrides_name_the_job_they_are_for():
@@ -94,12 +107,6 @@ async def test_a_field_of_both_replicas_is_named_once():
     assert str(caught.value).count("volumes: ") == 1
 
 
-def runtime_with(*names):
-    pod = {"containers": [{"name": name} for name in ("node", *names)]}
-    job = {"name": "node", "template": {"spec": {"template": {"spec": pod}}}}
-    return {"spec": {"template": {"spec": {"replicatedJobs": [job]}}}}
-
-
 async def test_only_containers_the_runtime_has_can_be_patched():
     patch = {"spec": {"containers": [{"name": "side", "volumeMounts": []}]}}
     patched = replace(WITH_POD, pod_patch=patch)
@@ -108,13 +115,25 @@ async def test_only_containers_the_runtime_has_can_be_patched():
         (Forbidden("needs get clustertrainingruntimes"), "cannot be checked: needs get"),
     ]:
         with pytest.raises(OptionError, match=rf"^pod_patch: .*{words}"):
-            await TrainJob().prepare(ScriptedApi(lambda m, *_, r=runtime: r if m == "GET" else {}), patched)
-    await TrainJob().prepare(ScriptedApi(lambda m, *_: runtime_with("side") if m == "GET" else {}), patched)
+            await TrainJob().prepare(taken(runtime), patched)
+    await TrainJob().prepare(taken(runtime_with("side")), patched)
+
+
+async def test_a_runtime_in_which_the_function_would_not_run_is_refused():
+    for runtime, words in [
+        (runtime_with(mpi={"numProcPerNode": 1}), "torch is for MPI"),
+        (runtime_with(job="launcher"), "torch has no job node with a container node"),
+    ]:
+        with pytest.raises(OptionError, match=rf"^runtime: ClusterTrainingRuntime {words}.*nothing was sub"):
+            await TrainJob().prepare(taken(runtime), SPEC)
+    await TrainJob().prepare(taken(runtime_with(torch={})), SPEC)
+    await TrainJob().prepare(taken(Forbidden("needs get clustertrainingruntimes")), SPEC)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_job_of_that_name_is_no_reason_against_it(kind):
-    await kind().prepare(ScriptedApi(lambda *_: Conflict("exists")), SPEC)
+    exists = Conflict("exists")
+    await kind().prepare(ScriptedApi(lambda m, *_: runtime_with() if m == "GET" else exists), SPEC)
 
 
 @pytest.mark.parametrize("kind", KINDS)
