@@ -14,7 +14,8 @@
         ├── OutputNotFound        there is no such dispatch, node, file, execution or rank
         ├── OutputNotYet          there is none yet; the text says what is waited for
         ├── OutputGone            it was there, and the cluster has forgotten it
-        └── OutputUnsupported     this cannot be had; the text says which capability and why
+        ├── OutputUnsupported     this cannot be had; the text says which capability and why
+        └── BadSelection          what was asked for has no meaning here (a ValueError)
 
 Every message names the thing, the cause and the next step.
 """
@@ -93,3 +94,16 @@ class OutputGone(OutputError):  # noqa: N818 - a state, not a mistake
 
 class OutputUnsupported(OutputError):  # noqa: N818 - a state, not a mistake
     """This cannot be had from this cluster; the text says which capability is missing, and why."""
+
+
+class BadSelection(OutputError, ValueError):  # noqa: N818 - a state of the question, not of the output
+    """What was asked for is ambiguous, cannot be used, or contradicts itself; nothing was read.
+
+    Args:
+        option: Which part of the selection, as it is spelled there: ``since``, ``query``, …
+        message: What is wrong with it, and what to write instead.
+    """
+
+    def __init__(self, option: str, message: str) -> None:
+        super().__init__(f"{option}: {message}")
+        self.option = option
