@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from covalent_joblog_plugin.model.errors import StoreError
 
 from .growing_file import GrowingFile
+from .index_view import EVERY_SECONDS, IndexView
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from .items import Append
 
-EVERY_SECONDS = 1.0
 EVERY_BYTES = 64 * 1024
 
 
@@ -83,6 +83,10 @@ class Index:
 
     def _add(self, file: str, cursor: int, **values: Any) -> None:
         self._waiting.append(json.dumps({"file": file, "cursor": cursor, **values}).encode() + b"\n")
+
+    def view(self) -> IndexView:
+        """All lines so far, those that wait included."""
+        return IndexView(self._file.path, self._file.length, b"".join(self._waiting))
 
     def flush(self) -> bool:
         """Write the lines that wait; False when that failed and they go on waiting."""

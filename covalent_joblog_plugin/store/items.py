@@ -30,6 +30,21 @@ class Append:
 
 
 @dataclass(frozen=True, slots=True)
+class Reading:
+    """How the sources of a node are being read.
+
+    Attributes:
+        at: When they last answered, with news or without, Unix seconds; None before the first answer.
+        trouble: Why reading fails now, and since when; empty while it does not.
+        sources: Output → the file that feeds it now, as its source calls it.
+    """
+
+    at: float | None
+    trouble: str
+    sources: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class SeamAt:
     """A break at the present end of one output.
 

@@ -14,17 +14,23 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import string
 from typing import TYPE_CHECKING
+from urllib.parse import unquote_to_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from .index_view import IndexView
+
 OUR_FOLDER = "joblog"
+STREAMS = ("stdout", "stderr")
 STATE_FILE = "state.json"
 INDEX_FILE = "index.jsonl"
 _PLAIN = frozenset((string.ascii_letters + string.digits + "._-").encode())
 _LONGEST = 150
+_CUT = re.compile(r"[\w.%-]{150}~[0-9a-f]{64}", re.ASCII)
 
 
 def safe_name(name: str) -> str:
@@ -41,6 +47,32 @@ def safe_name(name: str) -> str:
     if len(plain) > _LONGEST:
         return f"{plain[:_LONGEST]}~{hashlib.sha256(raw).hexdigest()}"
     return plain or "%"
+
+
+def stored_names(folder: Path, index: IndexView | None) -> list[str]:
+    """The names of the outputs beside the node's own, from the names of their files.
+
+    What is cut of a long one is looked up in the index, which may lack it.
+
+    Raises:
+        OSError: The folder cannot be read.
+    """
+    try:
+        files = sorted(os.listdir(folder / "files"))  # noqa: PTH208 - names, of perhaps thousands
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    cut = {file for file in files if _CUT.fullmatch(file)}
+    known = {safe_name(name): name for name in index.names()} if cut and index else {}
+    return [known.get(file, file) if file in cut else _full_name(file) for file in files]
+
+
+def file_names(name: str) -> list[str]:
+    """What the file of an output may be called: where no more is known, ``name`` is the file's own."""
+    return [safe_name(name), *([name] if _CUT.fullmatch(name) else [])]
+
+
+def _full_name(file: str) -> str:
+    return "" if file == "%" else unquote_to_bytes(file).decode("utf-8", "surrogateescape")
 
 
 def make_folder(path: Path) -> None:

@@ -23,15 +23,22 @@ from .channel import Channel, pieces
 from .disk import Disk
 from .index import Index
 from .items import Append, SeamAt
-from .layout import INDEX_FILE, OUR_FOLDER, STATE_FILE, make_folder, safe_name
-from .nodes import job_handle, node_state, node_status, open_nodes, rows
-from .outputs import RawOutput, TextOutput
+from .layout import INDEX_FILE, STATE_FILE, STREAMS, make_folder, safe_name, stored_names
+from .news import tell
+from .nodes import job_handle, node_state, node_status, open_nodes
+from .opening import open_node
+from .outputs import RawOutput
 from .sizes import recorder
 from .state import INSTANCE, NodeState, read_state, write_state
 from .threads import in_database, in_writer
+from .views import Snapshot
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from .items import Reading
+    from .outputs import TextOutput
 
 __all__ = ["Append", "NodeOutput", "NodeState", "SeamAt", "job_handle", "node_state", "node_status", "write"]
 
@@ -55,6 +62,8 @@ class NodeOutput:
         node_name: The electron's name, as in its row.
         folder: What lies beside the node's own stdout and stderr: the index, other outputs.
         state: Whether it is live, closed or interrupted.
+        remembered: What is kept beside the output.
+        reading: Tells how its sources are being read; None while they are not. For the event loop.
         given_up: Outputs that take nothing any more, and why.
     """
 
@@ -74,7 +83,8 @@ class NodeOutput:
         self._complained = False
         self._unmade: dict[str, StoreError] = {}
         self.given_up: dict[str, StoreError] = {}
-        self._remembered: dict[str, Any] = (read_state(folder / STATE_FILE) or {}).get("remembered", {})
+        self.reading: Callable[[], Reading] | None = None
+        self.remembered: dict[str, Any] = (read_state(folder / STATE_FILE) or {}).get("remembered", {})
 
     @classmethod
     async def open(
@@ -93,7 +103,7 @@ class NodeOutput:
         Raises:
             StoreError: There is no such node, it is open already, or disk or database refuse.
         """
-        return await in_database(_open, dispatch_id, node_id, max_node_bytes, min_free)
+        return await in_database(open_node, cls, dispatch_id, node_id, max_node_bytes, min_free)
 
     async def close(self) -> None:
         """End the output: everything written, sizes in Covalent's rows, no longer live.
@@ -122,26 +132,29 @@ class NodeOutput:
                 self._heed_interrupt()
             finally:
                 self._lock.release()
+        tell((self.dispatch_id, self.node_id))
 
-    def read(self, file: str, cursor: int, size: int) -> bytes:
-        """At most ``size`` of the true bytes of ``file`` from ``cursor`` on; blocks on the disk.
-
-        Raises:
-            StoreError: There is no such output, or it cannot be read.
-        """
-        output = self._known(file).output
-        try:
-            return output.read(cursor, size)
-        except OSError as error:
-            raise StoreError(f"{file!r} of {self} cannot be read: {error}") from error
-
-    def length(self, file: str) -> int:
-        """How many bytes of ``file`` can be read: the cursor of the next one.
+    def names(self) -> list[str]:
+        """What its outputs are called; blocks on the disk.
 
         Raises:
-            StoreError: There is no such output.
+            OSError: Our folder cannot be read.
         """
-        return self._known(file).output.length
+        with self._lock:
+            known, index = list(self._channels), self._index.view()
+        return list(dict.fromkeys([*STREAMS, *known, *stored_names(self.folder, index)]))
+
+    def snapshot(self, file: str) -> Snapshot | None:
+        """One output as it is now; None where there is none. Blocks while a piece is being written.
+
+        Raises:
+            OSError: It cannot be opened.
+        """
+        with self._lock:
+            channel = self._channel(file, make=False)
+            if channel is None:
+                return None
+            return Snapshot(self.state, channel.output.view(), self._index.view())
 
     @property
     def trouble(self) -> StoreError | None:
@@ -158,18 +171,6 @@ class NodeOutput:
 
     def __str__(self) -> str:
         return f"node {self.node_id} of {self.dispatch_id}"
-
-    def _known(self, file: str) -> Channel:
-        if file in self._channels:
-            return self._channels[file]
-        try:
-            with self._lock:
-                channel = self._channel(file, make=False)
-        except OSError as error:
-            raise StoreError(f"{file!r} of {self} cannot be opened: {error}") from error
-        if channel is None:
-            raise StoreError(f"{self} has no output {file!r}; it has {sorted(self._channels)}")
-        return channel
 
     def _channel(self, name: str, *, make: bool) -> Channel | None:
         """The output called ``name``, perhaps of an earlier server; the lock is held. Raises OSError."""
@@ -223,6 +224,7 @@ class NodeOutput:
         if trouble is not None and not self._complained:
             log.warning("output of %s is not stored: %s", self, trouble)
         self._complained = trouble is not None
+        tell((self.dispatch_id, self.node_id))
 
     def _writable(self, name: str) -> Channel | None:
         """The output to write to, made if it is new; None, and why in ``trouble``, if it cannot be."""
@@ -258,6 +260,7 @@ class NodeOutput:
         for channel in self._channels.values():
             live.remove(channel.output.files)
         open_nodes.pop((self.dispatch_id, self.node_id), None)
+        tell((self.dispatch_id, self.node_id))
 
     def _end(self, state: NodeState) -> None:
         self.state = state
@@ -267,37 +270,14 @@ class NodeOutput:
 
     def save_state(self) -> None:
         """Write down which server instance writes this node and whether it has ended; raises OSError."""
-        state = {"instance": INSTANCE, "state": self.state.value, "remembered": self._remembered}
+        state = {"instance": INSTANCE, "state": self.state.value, "remembered": self.remembered}
         write_state(self.folder / STATE_FILE, state)
 
     def _remember(self, values: dict[str, Any]) -> None:
         with self._lock:
-            self._remembered |= values
+            self.remembered = self.remembered | values
             try:
                 self.save_state()
             except OSError as error:
                 log.warning("what is to be remembered of %s cannot be written: %s", self, error)
-
-
-def _open(dispatch_id: str, node_id: int, max_node_bytes: int, min_free: int) -> NodeOutput:
-    key = (dispatch_id, node_id)
-    if key in open_nodes:
-        raise StoreError(f"node {node_id} of {dispatch_id} is being written already; close it first")
-    electron = rows().electron(*key)
-    assets = rows().assets(*key, electron.row)
-    folder = assets["stdout"].path.parent / OUR_FOLDER
-    try:
-        if not folder.parent.exists():
-            folder.parent.parent.mkdir(parents=True, exist_ok=True)
-            make_folder(folder.parent)
-        make_folder(folder)
-        node = NodeOutput(*key, electron.name, folder, min_free)
-        for name, asset in assets.items():
-            node.add(name, TextOutput(name, asset.path, folder, max_node_bytes), asset.row)
-        node.save_state()
-    except (OSError, ValueError) as error:
-        raise StoreError(f"the output of node {node_id} of {dispatch_id} cannot be kept: {error}") from error
-    rows().point_home(*key, node.asset_lengths())
-    node.show()
-    open_nodes[key] = node
-    return node
+        tell((self.dispatch_id, self.node_id))

@@ -5,14 +5,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from covalent_joblog_plugin.model.errors import StoreError
+
 from .layout import OUR_FOLDER, STATE_FILE
-from .state import INSTANCE, NodeState, read_state
+from .state import INSTANCE, STARTED, NodeState, read_state
 from .threads import in_database
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from types import ModuleType
 
     from .node_output import NodeOutput
+    from .rows import Node
 
 RUNNING = "RUNNING"
 TERMINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
@@ -61,16 +65,38 @@ async def node_state(dispatch_id: str, node_id: int) -> NodeState:
 
 
 def _stored_state(dispatch_id: str, node_id: int) -> NodeState:
-    electron = rows().electron(dispatch_id, node_id)
-    asset = rows().assets(dispatch_id, node_id, electron.row)["stdout"]
-    if asset.points_at != asset.path and electron.status not in TERMINAL:
-        return NodeState.ABSENT  # a redispatched node that has not begun; the files are the old dispatch's
-    state = read_state(asset.points_at.parent / OUR_FOLDER / STATE_FILE)
+    dispatch = rows().dispatch(dispatch_id, node_id)
+    if dispatch is None or node_id not in dispatch.nodes:
+        raise StoreError(f"dispatch {dispatch_id} has no node {node_id} in Covalent's database")
+    node = dispatch.nodes[node_id]
+    folder = own_folder(node)
+    return judged(read_state(folder / STATE_FILE) if folder else None, node.status, dispatch.started)
+
+
+def own_folder(node: Node) -> Path | None:
+    """Our folder of a node, whether it exists or not; None while it has no files of its own."""
+    asset = node.assets.get("stdout")
+    # The files of a redispatched node that has not begun are the old dispatch's.
+    if asset is None or (asset.points_at != asset.path and node.status not in TERMINAL):
+        return None
+    return asset.points_at.parent / OUR_FOLDER
+
+
+def judged(state: dict[str, Any] | None, status: str, started: float | None) -> NodeState:
+    """What has become of the output of a node that this process does not write.
+
+    Args:
+        state: What its ``state.json`` holds; None where there is none.
+        status: The node's status, in Covalent's spelling.
+        started: When its dispatch was started, Unix seconds; None where it was not.
+    """
     if state is None:
-        return NodeState.ABSENT
+        # Covalent never goes on with a dispatch that an earlier server had started.
+        left = status not in TERMINAL and started is not None and started < STARTED
+        return NodeState.ORPHANED if left else NodeState.ABSENT
     if state["state"] == NodeState.CLOSED:
         return NodeState.CLOSED
     if state["instance"] != INSTANCE:
-        return NodeState.ORPHANED if electron.status == RUNNING else NodeState.INTERRUPTED
+        return NodeState.ORPHANED if status == RUNNING else NodeState.INTERRUPTED
     # Not open here and yet live: it was closed, and the disk had no room to say so.
     return NodeState.INTERRUPTED if state["state"] == NodeState.INTERRUPTED else NodeState.CLOSED

@@ -15,6 +15,7 @@ from covalent_joblog_plugin.model.errors import StoreError
 from .growing_file import GrowingFile
 from .layout import find_rest, rest_path
 from .sanitise import UNFINISHED_BYTES, Carry, Piece, cut, sanitise, unfinished
+from .views import Part, View
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,9 +61,9 @@ class RawOutput:
     def flush(self) -> None:
         """Write what was held back."""
 
-    def read(self, start: int, size: int) -> bytes:
-        """At most ``size`` of the true bytes from cursor ``start`` on; raises OSError."""
-        return self._file.read(start, size)
+    def view(self) -> View:
+        """What is committed now."""
+        return View((Part(0, self._file.path, self._file.length),))
 
 
 class TextOutput:
@@ -181,16 +182,12 @@ class TextOutput:
         if self._carry:
             self.store(b"")
 
-    def read(self, start: int, size: int) -> bytes:
-        """At most ``size`` of the true bytes from cursor ``start`` on; raises OSError."""
+    def view(self) -> View:
+        """What is committed now; nothing may be stored meanwhile."""
         if self._rest is None:
-            return self._asset.read(start, size)
-        data = (
-            self._asset.read(start, min(size, self._rest_start - start)) if start < self._rest_start else b""
+            return View((Part(0, self._asset.path, self._asset.length),))
+        parts = (
+            Part(0, self._asset.path, self._rest_start),
+            Part(self._rest_start, self._rest.path, self._rest.length),
         )
-        at = start + len(data)
-        return (
-            data + self._rest.read(at - self._rest_start, size - len(data))
-            if at >= self._rest_start
-            else data
-        )
+        return View(parts)

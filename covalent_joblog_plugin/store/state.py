@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 import uuid
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 INSTANCE = uuid.uuid4().hex
 """Names this process; a restarted server is another instance."""
+STARTED = time.time()
+"""When this process began to serve, Unix seconds: the web server's hook imports this module."""
 
 
 class NodeState(str, Enum):

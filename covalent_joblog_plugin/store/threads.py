@@ -25,6 +25,16 @@ def _database() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(4, "joblog-database")
 
 
+@cache
+def _reader() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(4, "joblog-reader")
+
+
+async def in_reader(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """``work(*args, **kwargs)`` in a thread of those who read back; the writer waits for none."""
+    return await asyncio.get_running_loop().run_in_executor(_reader(), partial(work, *args, **kwargs))
+
+
 async def in_writer(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """``work(*args, **kwargs)`` in the one thread that writes files."""
     return await asyncio.get_running_loop().run_in_executor(_writer(), partial(work, *args, **kwargs))

@@ -39,7 +39,8 @@ async def end(node: NodeOutput) -> None:
 
 def text(node: NodeOutput, file: str = "stdout") -> bytes:
     """All true bytes stored of one output."""
-    return node.read(file, 0, node.length(file))
+    view = node.snapshot(file).view
+    return view.read(0, view.total)
 
 
 def seams(node: NodeOutput, file: str = "stdout") -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ async def run(output, say):
         pos += taken
         if taken < len(item.data):
             refused += 1
-            stopped.write_text(f"{{pos}} {{output.length('stdout')}} {{output.trouble}}")
+            stopped.write_text(f"{{pos}} {{output.snapshot('stdout').view.total}} {{output.trouble}}")
             if {give_up}:
                 break
             await asyncio.sleep(0.02)

@@ -80,7 +80,7 @@ def test_every_byte_once_and_every_seam_at_its_place(steps, refusals):
         store_all(node, disk, items, refusals)
         node._finish()
         for name, source in whole.items():
-            assert node.read(name, 0, 1 << 20) == source
+            assert node.snapshot(name).view.read(0, 1 << 20) == source
             if name in ("stdout", "stderr"):
                 assert (folder / f"{name}.log").read_bytes() == b"".join(map(shown, parts[name]))
         lines = index_of(folder)

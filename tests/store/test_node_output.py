@@ -80,7 +80,7 @@ async def run(output, say):
     for byte in {source!r}:
         await say(bytes([byte]))
     await say({source!r}, "stderr")
-    return output.read("stdout", 0, 1000).hex()
+    return output.snapshot("stdout").view.read(0, 1000).hex()
 """
     dispatch_id = dispatch(covalent_server, script)
     covalent_server.completed(dispatch_id)
@@ -122,8 +122,9 @@ async def run(output, say):
     line = "0123456789 \\u65e5\\u672c\\n".encode()
     for _ in range(300):
         await say(line * 100)
-    got = b"".join(output.read("stdout", at, 65536) for at in range(0, output.length("stdout"), 65536))
-    return [output.length("stdout"), hashlib.sha256(got).hexdigest()]
+    view = output.snapshot("stdout").view
+    got = b"".join(view.read(at, 65536) for at in range(0, view.total, 65536))
+    return [view.total, hashlib.sha256(got).hexdigest()]
 """
     dispatch_id = dispatch(covalent_server, script, max_node_bytes=100_001)
     covalent_server.completed(dispatch_id)
@@ -153,7 +154,7 @@ def test_other_outputs_lie_beside_and_never_outside(covalent_server):
 async def run(output, say):
     for n, name in enumerate({names!r}):
         await say(b"%d" % n, name)
-    return [output.read(name, 0, 10).decode() for name in {names!r}]
+    return [output.snapshot(name).view.read(0, 10).decode() for name in {names!r}]
 """
     dispatch_id = dispatch(covalent_server, script)
     covalent_server.completed(dispatch_id)
@@ -216,8 +217,8 @@ async def run(output, say):
         began = time.perf_counter()
         await say(block)
         took.append(time.perf_counter() - began)
-    end = output.length("stdout")
-    tail = output.read("stdout", end - 100, 1000)
+    view = output.snapshot("stdout").view
+    end, tail = view.total, view.read(view.total - 100, 1000)
     grown = rss() - before
     return [grown, statistics.median(took[:50]), statistics.median(took[-50:]), tail == block[-100:], end]
 """

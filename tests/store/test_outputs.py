@@ -82,14 +82,14 @@ def test_no_fault_at_any_byte_loses_doubles_or_invents_one(source, steps, limit)
                 output = make()
                 assert output.length >= committed
             disk.room = None
-            assert output.read(0, 1000) == source[: output.length]
+            assert output.view().read(0, 1000) == source[: output.length]
             asset = (Path(folder) / "stdout.log").read_bytes()[: output.files[0].length]
             assert shown_up_to(source, limit).startswith(asset)
         output.store(source[output.end :])
         output.break_off()
         output.flush()
         assert output.length == output.end == len(source)
-        assert output.read(0, 1000) == source
+        assert output.view().read(0, 1000) == source
         assert (Path(folder) / "stdout.log").read_bytes() == shown_up_to(source, limit)
 
 
@@ -102,7 +102,7 @@ def test_any_range_can_be_read(chunks, limit, start, size):
             output.store(chunk)
         output.break_off()
         output.flush()
-        assert output.read(start, size) == source[start : start + size]
+        assert output.view().read(start, size) == source[start : start + size]
 
 
 @given(st.lists(job_bytes, min_size=1, max_size=6))
@@ -114,7 +114,7 @@ def test_each_break_ends_its_character(executions):
             output.break_off()
             output.flush()
         assert (Path(folder) / "stdout.log").read_bytes() == b"".join(map(shown, executions))
-        assert output.read(0, 1000) == b"".join(executions)
+        assert output.view().read(0, 1000) == b"".join(executions)
 
 
 def test_a_write_that_fails_half_way_leaves_the_file_as_it_was(tmp_path, failing_disk):
@@ -176,4 +176,4 @@ def test_the_asset_ends_at_its_limit_and_the_rest_goes_on(tmp_path):
         output.store(line)
     assert (tmp_path / "stdout.log").read_bytes() == (line * 50)[:100]
     assert output.length == 50 * len(line)
-    assert output.read(90, 30) == (line * 50)[90:120]
+    assert output.view().read(90, 30) == (line * 50)[90:120]

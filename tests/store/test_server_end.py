@@ -91,7 +91,7 @@ def test_a_killed_servers_half_character_is_not_served(fresh_covalent_server):
 CONTINUING = f"""
 async def run(output, say):
     other = await NodeOutput.open({{dispatch_id!r}}, 0, max_node_bytes=1 << 31, min_free=0)
-    at = other.length("stdout")
+    at = other.snapshot("stdout").view.total
     item = Append("stdout", ({UNIT!r} * 100_000)[at:], 0, time.time())
     taken = await write([(other, item)])
     await other.close()
@@ -124,7 +124,8 @@ async def run(output, say):
     output.interrupt()
     took = time.perf_counter() - began
     refused = await write([(output, Append("stdout", b"late", 0, time.time()))])
-    return [took, refused, str(output.trouble), output.length("stdout"), str(output.folder.parent)]
+    length = output.snapshot("stdout").view.total
+    return [took, refused, str(output.trouble), length, str(output.folder.parent)]
 """
     dispatch_id = dispatch(covalent_server, script)
     covalent_server.completed(dispatch_id)

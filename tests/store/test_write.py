@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from covalent_joblog_plugin.model.errors import StoreError
+from covalent_joblog_plugin.model.errors import OutputGone
 from covalent_joblog_plugin.model.records import Seam, SeamKind
 from covalent_joblog_plugin.store import growing_file
 from covalent_joblog_plugin.store.node_output import Append, NodeOutput, SeamAt, write
@@ -92,7 +92,7 @@ async def test_a_refused_append_stops_its_file_and_no_other(nodes, refusing, cap
     refusing.refuse = None
     assert await write(batch[:3]) == [2, 0, 2]
     assert one.trouble is None
-    assert one.read("stdout", 0, 100) == b"a\nb\n"
+    assert one.snapshot("stdout").view.read(0, 100) == b"a\nb\n"
     seams = [(line["file"], line["seam"], line["cursor"]) for line in index_of(one) if "seam" in line]
     assert seams == [
         ("stdout", "paused", 0),
@@ -116,12 +116,12 @@ async def test_a_character_held_back_across_a_refusal_is_not_lost(nodes, refusin
     one, _ = nodes
     euro = "€".encode()
     assert await write([(one, says(euro[:2]))]) == [2]
-    assert one.length("stdout") == 0
+    assert one.snapshot("stdout").view.total == 0
     refusing.refuse = "node_0/stdout.log"
     assert await write([(one, says(euro[2:] + b"x"))]) == [0]
     refusing.refuse = None
     assert await write([(one, says(euro[2:] + b"x"))]) == [2]
-    assert one.read("stdout", 0, 10) == euro + b"x"
+    assert one.snapshot("stdout").view.read(0, 10) == euro + b"x"
 
 
 async def test_a_break_that_cannot_write_what_was_held_back_does_so_before_the_next_bytes(nodes, refusing):
@@ -132,7 +132,7 @@ async def test_a_break_that_cannot_write_what_was_held_back_does_so_before_the_n
     assert await write([(one, restart())]) == [0]
     refusing.refuse = None
     assert await write([(one, says(euro))]) == [3]
-    assert one.read("stdout", 0, 10) == euro[:2] + euro
+    assert one.snapshot("stdout").view.read(0, 10) == euro[:2] + euro
     assert (one.folder.parent / "stdout.log").read_bytes() == b"??" + euro
     cursors = [line["cursor"] for line in index_of(one) if line.get("seam") == "restart"]
     assert cursors == [2]
@@ -144,7 +144,7 @@ async def test_a_restart_within_a_character_ends_it(nodes):
     euro = "€".encode()
     assert await write([(one, says(euro[:2])), (one, restart()), (one, says(euro[2:]))]) == [2, 0, 1]
     assert (one.folder.parent / "stdout.log").read_bytes() == b"???"
-    assert one.read("stdout", 0, 10) == euro
+    assert one.snapshot("stdout").view.read(0, 10) == euro
     assert [line["cursor"] for line in index_of(one) if line.get("seam") == "restart"] == [2]
 
 
@@ -165,7 +165,7 @@ async def test_many_writers_at_once_keep_each_nodes_order(nodes):
     await asyncio.gather(*(one_writer(node, name) for node in nodes for name in names))
     for node in nodes:
         for name in names:
-            assert node.read(name, 0, 1 << 20) == b"".join(
+            assert node.snapshot(name).view.read(0, 1 << 20) == b"".join(
                 b"%s %d\n" % (name.encode(), n) for n in range(100)
             )
 
@@ -174,14 +174,14 @@ async def test_a_large_append_is_one_item(nodes):
     one, _ = nodes
     data = "0123456789 é\n".encode() * 400_000
     assert await write([(one, says(data))]) == [len(data)]
-    assert one.read("stdout", len(data) - 20, 100) == data[-20:]
-    assert one.length("stdout") == len(data)
+    assert one.snapshot("stdout").view.read(len(data) - 20, 100) == data[-20:]
+    assert one.snapshot("stdout").view.total == len(data)
 
 
 async def test_an_empty_append_makes_the_output_known(nodes):
     one, _ = nodes
     assert await write([(one, says(b"", "train.csv"))]) == [0]
-    assert one.read("train.csv", 0, 10) == b""
+    assert one.snapshot("train.csv").view.read(0, 10) == b""
     assert await write([]) == []
 
 
@@ -191,11 +191,11 @@ async def test_results_deleted_by_the_user_stop_that_node_only(nodes, caplog):
     shutil.rmtree(one.folder.parent)
     assert await write([(one, says(b"b\n")), (one, says(b"x", "new")), (two, says(b"b\n"))]) == [0, 0, 2]
     assert one.trouble is not None
-    with pytest.raises(StoreError, match=r"'stdout' of node 0 .* cannot be read"):
-        one.read("stdout", 0, 10)
+    with pytest.raises(OutputGone, match=r"stdout\.log was removed by somebody else"):
+        one.snapshot("stdout").view.read(0, 10)
     await one.close()
     assert not one.folder.parent.exists()
-    assert two.read("stdout", 0, 10) == b"a\nb\n"
+    assert two.snapshot("stdout").view.read(0, 10) == b"a\nb\n"
     assert "is not stored" in caplog.text
 
 
@@ -209,10 +209,10 @@ async def test_cursors_beyond_four_gigabytes_count_on(nodes):
     with path.open("r+b") as file:
         file.truncate(size)
     again = await NodeOutput.open(one.dispatch_id, one.node_id, min_free=0)
-    assert again.length("train.csv") == size
+    assert again.snapshot("train.csv").view.total == size
     assert await write([(again, says(b"end\n", "train.csv"))]) == [4]
-    assert again.length("train.csv") == size + 4
-    assert again.read("train.csv", size - 1, 10) == b"\0end\n"
+    assert again.snapshot("train.csv").view.total == size + 4
+    assert again.snapshot("train.csv").view.read(size - 1, 10) == b"\0end\n"
     await again.close()
 
 

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The index of a node as readers use it: breaks, arrival times, and the way from one to a cursor.
+
+The index has at most a line for each second or 64 KiB of an output, of all outputs in the order of their
+arrival, so that the cursors of one output only grow. A place in it is found by halving; nothing reads the
+output itself.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .views import read_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+EVERY_SECONDS = 1.0
+"""The bytes that a line about arrival stands for arrived within so many seconds."""
+_BLOCK = 64 * 1024
+_SEAM = b', "seam": '
+"""Occurs in no other line: quotes inside names and messages are written with a backslash."""
+
+Entry = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexView:
+    """The index up to a committed length.
+
+    Attributes:
+        path: The file.
+        length: Bytes of it that count: whole lines.
+        waiting: Lines that follow these and are not in the file yet.
+    """
+
+    path: Path
+    length: int
+    waiting: bytes = b""
+
+    @property
+    def end(self) -> int:
+        """The offset behind the last line, those that wait included."""
+        return self.length + len(self.waiting)
+
+    def entries(self, file: str, offset: int = 0, end: int | None = None) -> Iterator[tuple[int, Entry]]:
+        """The lines of one output from ``offset`` (of a line's start) on, each with the next one's offset.
+
+        Raises:
+            OutputGone: Somebody removed the index.
+            OSError: It cannot be read.
+        """
+        mark = _mark(file)
+        for at, line in self._lines(offset, self.end if end is None else end):
+            if line.startswith(mark):
+                yield at + len(line), json.loads(line)
+
+    def seams(self, file: str | None = None, most: int = 1000) -> list[Entry]:
+        """The newest breaks, of one output or of all, at most ``most`` of them, oldest first."""
+        found: list[Entry] = []
+        mark = b"" if file is None else _mark(file)
+        for block in self._blocks(0, self.end):
+            if _SEAM in block:
+                lines = block.splitlines()
+                found.extend(json.loads(line) for line in lines if _SEAM in line and line.startswith(mark))
+                del found[:-most]
+        return found
+
+    def names(self) -> set[str]:
+        """What the outputs in it are called."""
+        lines = (line for _, line in self._lines(0, self.end))
+        return {json.loads(line)["file"] for line in lines}
+
+    def before(self, file: str, key: str, value: float) -> int:
+        """The offset of a line of ``file`` such that the line and all before it have ``key`` below ``value``.
+
+        From there on ``entries`` gives what is not below it, after few that are; 0 if none is below it.
+        """
+        low, high = 0, self.end
+        while high - low > _BLOCK:
+            middle = (low + high) // 2
+            found = self._first(file, key, middle, high)
+            if found is None or found[1] >= value:
+                high = middle
+            else:
+                low = found[0]
+        return low
+
+    def cursor_at(self, file: str, time: float) -> int | None:
+        """The cursor from which on bytes arrived at ``time`` (Unix seconds) or later.
+
+        It may lie up to a second's or 64 KiB's bytes before the first such byte. None if all arrived before.
+        """
+        last: Entry | None = None
+        for _, entry in self.entries(file, self.before(file, "arrival", time)):
+            if "arrival" in entry:
+                if entry["arrival"] > time:
+                    return int(entry["cursor"] if _all_before(last, time) else last["cursor"])  # type: ignore[index]
+                last = entry
+        return None if _all_before(last, time) else int(last["cursor"])  # type: ignore[index]
+
+    def _first(self, file: str, key: str, start: int, end: int) -> tuple[int, float] | None:
+        """The first whole line behind ``start`` that is of ``file`` and has ``key``: offset and value."""
+        mark = _mark(file)
+        skip = self._read(start, _BLOCK).find(b"\n") + 1
+        for at, line in self._lines(start + skip, end):
+            if line.startswith(mark) and (value := json.loads(line).get(key)) is not None:
+                return at, value
+        return None
+
+    def _lines(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+        for block in self._blocks(start, end):
+            for line in block.splitlines(keepends=True):
+                yield start, line
+                start += len(line)
+
+    def _blocks(self, start: int, end: int) -> Iterator[bytes]:
+        """Whole lines, about ``_BLOCK`` bytes at a time."""
+        rest = b""
+        while start < end:
+            data = self._read(start, min(_BLOCK, end - start))
+            if not data:
+                return
+            start += len(data)
+            whole, newline, rest_of_it = (rest + data).rpartition(b"\n")
+            rest = rest_of_it
+            if newline:
+                yield whole + newline
+
+    def _read(self, start: int, size: int) -> bytes:
+        data = read_file(self.path, start, min(size, self.length - start)) if start < self.length else b""
+        at = start + len(data) - self.length
+        return data + self.waiting[at : at + size - len(data)] if at >= 0 else data
+
+
+def _mark(file: str) -> bytes:
+    """How the lines of an output begin."""
+    return b'{"file": ' + json.dumps(file).encode() + b", "
+
+
+def _all_before(entry: Entry | None, time: float) -> bool:
+    """Whether the bytes that ``entry`` stands for had all arrived before ``time``."""
+    return entry is None or entry["arrival"] + EVERY_SECONDS <= time
