@@ -268,8 +268,8 @@ def overflow_text(found: PodVerdict) -> str:
         lines = [f"{size} is too large to come back without a store, or there is no framing: {limit}"]
     if found.where == "file":
         lines.append(
-            f"it was written to {found.place} there; its bytes given to covalent.TransportableObject.deserialize("
-            "…).get_deserialized() are the value"
+            f"it was written to {found.place} there; covalent.TransportableObject.deserialize(its bytes)"
+            ".get_deserialized() is the value"
         )
     lines.append(
         "set store= to a folder that Covalent's server and the pods reach, or return less, such as a path"
