@@ -60,9 +60,11 @@ async def clear_store(job: Job, *, taken: bool) -> None:
     for url in pod_bundle.stored_objects(job.secret, messages):
         try:
             await asyncio.wait_for(in_own_thread(object_store.delete, url), STORE_PATIENCE)
-        except (PayloadError, asyncio.TimeoutError) as error:
-            why = str(error) or f"the store does not answer within {STORE_PATIENCE:g} s"
-            log.warning("%s: an object stays in the store: %s", job.name, why)
+        except PayloadError as error:
+            log.warning("%s: an object stays in the store: %s", job.name, error)
+        except asyncio.TimeoutError:
+            patience = f"{STORE_PATIENCE:g} s"
+            log.warning("%s: %s stays in the store, which does not answer within %s", job.name, url, patience)
 
 
 def over_time(job: Job, end: JobEnd, seconds: float) -> JobFailed:
