@@ -41,7 +41,7 @@ class Reading:
         known: What was taken before, see ``Window.known``; None when that is nothing.
         follow: Whether the answer waits for more; only then a notice can come in its middle.
         since: Unix seconds at which the answer begins.
-        candidate: See ``log_reader.Try``.
+        candidate: See ``tries.Try``.
         proven: A stamp that is known to follow directly on what was taken.
     """
 
@@ -101,6 +101,8 @@ class Reading:
         Raises:
             Misaligned: It does not fit, or no more; leave it.
         """
+        if not chunk:
+            return
         chunk, begin, self._held = self._held + chunk, len(self._held), b""
         if self._follow and (at := self._notice_in(chunk)) >= begin:
             chunk, self._held = chunk[:at], chunk[at:]  # the end tells whether it was one

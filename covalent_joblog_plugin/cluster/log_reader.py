@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 from covalent_joblog_plugin.model.errors import JobLogError
 
@@ -16,12 +16,15 @@ from .kubernetes_errors import IdleTimeout
 from .pauses import wait_for
 from .rotations import HEAD_BYTES, Rotations
 from .stamped import Text, Window
+from .successors import Edge, Successors
+from .tries import TRIES
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
     from contextlib import AbstractAsyncContextManager
 
     from .kubernetes import Kubernetes
+    from .log_sink import LogSink
 
 log = logging.getLogger(__name__)
 
@@ -33,39 +36,6 @@ SILENT_SECONDS = 1.0
 """A stream that is silent for so long while its file has a successor has drained that file."""
 SETTLE_SECONDS = 0.3
 """What a pod's status may lag behind the kubelet's own."""
-
-
-class Try(NamedTuple):
-    """How to read again.
-
-    Attributes:
-        back: Seconds before the newest line at which to begin.
-        candidate: Which of the known lines with one stamp comes first in the answer; negative takes none for
-            known, and what is newer than all of them for new, behind a gap.
-    """
-
-    back: int
-    candidate: int = 0
-
-
-TRIES = (Try(1), Try(1, 1), Try(1, 2), Try(4), Try(8), Try(1, -1))
-"""Several, for runtimes that give lines equal stamps, or stamps far out of order."""
-
-
-class LogSink(Protocol):
-    """Who wants the text."""
-
-    def text(self, data: bytes) -> None:
-        """More of the container's text, without stamps, in order, each byte once."""
-
-    def gap(self, why: str) -> None:
-        """Text may be missing right here; where the exact place is known to be earlier, ``why`` tells."""
-
-    def trouble(self, why: str) -> None:
-        """Why it cannot be read at the moment; empty when it can again."""
-
-    async def room(self) -> None:
-        """Wait until there is room for more."""
 
 
 class LogReader:
@@ -98,9 +68,10 @@ class LogReader:
         self._window = Window()
         self._text = Text(self._window, sink.text, sink.gap, [])
         self._rotations = Rotations(self._text)
+        self._successors = Successors(lambda: self._opened(follow=True))
         self._try = 0
         self._proven = b""
-        self._open = self._full = False
+        self._open = self._full = self._sure = False
         self._flows = asyncio.Event()
         self._checked_at, self._checked_when = 0, 0.0
 
@@ -127,7 +98,7 @@ class LogReader:
             Misaligned: It did not fit; the next one is asked for in another way.
             JobLogError: See ``Kubernetes.open_log``.
         """
-        self.ended_well = self.complete = False
+        self.ended_well = self.complete = self._sure = False
         window = self._window
         back, candidate = TRIES[self._try]
         since = window.since(back)
@@ -135,13 +106,14 @@ class LogReader:
         reading = Reading(
             self._text, known, follow=follow, since=since, candidate=candidate, proven=self._proven
         )
+        async with self._opened(follow=follow, since=since) as chunks:
+            await self._take(reading, chunks)
+
+    async def _take(self, reading: Reading, chunks: AsyncIterator[bytes]) -> None:
+        self._open = True
         try:
-            async with self._opened(follow=follow, since=since) as chunks:
-                self._open = True
-                async for chunk in chunks:
-                    reading.feed(chunk)
-                    if not await self._trusted(reading):
-                        return
+            if not await self._all_of(reading, chunks):
+                return
             reading.end()
         except IdleTimeout:
             reading.end()  # nothing more comes that could tell what to think of the last line
@@ -160,6 +132,40 @@ class LogReader:
             self.complete = self.ended_well and reading.complete
             self._try = 0
 
+    async def _all_of(self, reading: Reading, chunks: AsyncIterator[bytes]) -> bool:
+        """Whether it came to its end: else it is not ours, or went on to a file that is not next."""
+        edge = Edge()
+        try:
+            async for chunk in chunks:
+                reading.feed(edge.feed(chunk, self._limit()))
+                while edge.crossing and not await self._skips(edge, reading):
+                    reading.feed(edge.feed(b"", self._limit()))
+                if edge.crossing or not await self._trusted(reading):
+                    return False
+            return True
+        finally:
+            with contextlib.suppress(Misaligned):
+                reading.feed(edge.rest())
+
+    def _limit(self) -> bytes:
+        return self._successors.first.stamp if self._successors.first else b""
+
+    async def _skips(self, edge: Edge, reading: Reading) -> bool:
+        """Whether a stream that went on to a later file left out the one that waits."""
+        crossing, expected = edge.crossing, self._successors.first
+        if crossing is None or expected is None:
+            return False
+        await self.check_head()
+        left = crossing.leaves(expected, self._rotations.current)
+        if left is None:
+            await self._successors.drop()
+            return False
+        line, whole = left
+        self._proven = expected.stamp if whole else b""
+        edge.drop()
+        reading.feed(line)
+        return True
+
     async def follow(self) -> None:
         """One answer that goes on while the container runs, watched for files that it skips.
 
@@ -167,7 +173,32 @@ class LogReader:
             Misaligned: See ``read``.
             JobLogError: See ``read``.
         """
-        reading = asyncio.create_task(self.read(follow=not self.previous))
+        read = self.read(follow=not self.previous)
+        try:
+            while True:
+                try:
+                    await self._watched(read)
+                except (JobLogError, Misaligned):
+                    if not self._successors.first:
+                        raise
+                if not self._successors.first:
+                    return
+                read = self._go_on()
+        finally:
+            await self._successors.close()
+
+    async def _go_on(self) -> None:
+        """Read the next file's own stream; behind a gap, if what came before it may not be all."""
+        successor = self._successors.pop()
+        async with successor.stack:
+            known = await asyncio.to_thread(self._window.known)
+            reading = Reading(self._text, known, follow=True, proven=self._proven)
+            self.ended_well = self.complete = False
+            self._sure = True
+            await self._take(reading, successor.chunks)
+
+    async def _watched(self, read: Coroutine[Any, Any, None]) -> None:
+        reading = asyncio.create_task(read)
         heads = asyncio.create_task(self._check_heads())
         try:
             await asyncio.wait({reading, heads}, return_when=asyncio.FIRST_COMPLETED)
@@ -206,9 +237,9 @@ class LogReader:
     async def _trusted(self, reading: Reading) -> bool:
         """Take what is in doubt if it is ours; then wait for room."""
         if reading.in_doubt:
-            if self._window.newest:
+            if self._window.newest and not self._sure:
                 await asyncio.sleep(SETTLE_SECONDS)
-            if not await self._ours():
+            if not self._sure and not await self._ours():
                 return False
             reading.accept()
         if reading.live:
@@ -233,7 +264,7 @@ class LogReader:
             elif self._open:
                 self.tell("")
             size = self.size
-            if size in {0, self._checked_at}:
+            if size in {0, self._checked_at} and not self._full:
                 self._checked_when = time.monotonic()
                 continue
             if not await self._is_behind(size):
@@ -254,4 +285,10 @@ class LogReader:
                 return
 
     async def _is_behind(self, size: int) -> bool:
-        return await self.check_head() and bool(self.missed) and self.size == size and not self._full
+        if not await self.check_head() or not self.missed:
+            return False
+        if not self.previous:
+            await self._successors.open(self._rotations.current)
+        if not self.missed or not await self._ours():
+            await self._successors.close()  # the text came so far meanwhile, or it is another start's
+        return bool(self.missed) and self.size == size and not self._full

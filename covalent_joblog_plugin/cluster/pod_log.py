@@ -16,7 +16,8 @@ from covalent_joblog_plugin.model.errors import AuthenticationError, JobLogError
 
 from .alignment import Misaligned
 from .kubernetes_errors import ApiError, Forbidden, IdleTimeout, NotFound, Refused
-from .log_reader import LogReader, LogSink
+from .log_reader import LogReader
+from .log_sink import LogSink
 from .pauses import back_off
 
 if TYPE_CHECKING:

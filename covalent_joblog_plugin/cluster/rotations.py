@@ -12,6 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from .stamped import STAMP, nanoseconds
+from .successors import Head
 
 if TYPE_CHECKING:
     from .stamped import Known, Text
@@ -29,15 +30,16 @@ class Rotations:
 
     def __init__(self, text: Text) -> None:
         self._out = text
-        self._current = b""
-        self._waiting: deque[tuple[bytes, bytes]] = deque()
+        self.current = Head(b"", b"")
+        """Of the current file, as it was seen first; empty before."""
+        self._waiting: deque[Head] = deque()
 
     def saw(self, head: bytes) -> None:
         """The head of the current file, as it came."""
         stamp = STAMP.match(head)
-        if stamp and stamp[1] != self._current:
-            self._current = stamp[1]
-            self._waiting.append((stamp[1], head[stamp.end() :]))
+        if stamp and stamp[1] != self.current.stamp:
+            self.current = Head(stamp[1], head[stamp.end() :])
+            self._waiting.append(self.current)
 
     def check(self) -> bytes:
         """Judge the heads that the text has passed.

@@ -93,13 +93,21 @@ class LogStream:
         log: What is read.
         since: Unix seconds.
         follow: Whether it moves on to files that are begun later.
-        skips: Whether it then jumps to the newest one, as a reader does that cannot keep up.
+        skips: Whether it then jumps to the newest one.
+        lags: Whether it does so at the end of its file only, as a reader does that cannot keep up.
     """
 
     def __init__(
-        self, log: ContainerLog, since: int | None = None, *, follow: bool = False, skips: bool = False
+        self,
+        log: ContainerLog,
+        since: int | None = None,
+        *,
+        follow: bool = False,
+        skips: bool = False,
+        lags: bool = False,
     ) -> None:
         self._log, self._since, self._follow, self._skips = log, (since or 0) * 10**9, follow, skips
+        self._lags = lags
         self._file, self._next = len(log.files) - 1, 0
         self._new_line = True
 
@@ -115,7 +123,7 @@ class LogStream:
                 self._next += 1
             if not self._follow or self._file == last:
                 return b"".join(parts)
-            self._file, self._next = self._file + 1, 0
+            self._file, self._next = last if self._lags else self._file + 1, 0
 
     def begin_again(self) -> None:
         """Read the current file once more, as a reader does that was slow while the log rotated twice."""

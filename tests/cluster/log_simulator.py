@@ -51,6 +51,7 @@ class LogSimulator:
         fault: What is wrong with a request for the log, by its query; None for nothing.
         stuck: Whether a follow stays with the file with which it began.
         again: Whether a follow once begins its file again.
+        slow: Lines that a follow that began with the first file may send; None for all. It lags.
         queries: What was asked for.
     """
 
@@ -59,6 +60,7 @@ class LogSimulator:
     fault: Callable[[dict[str, str]], Fault | None] = lambda _: None
     stuck: bool = False
     again: bool = False
+    slow: asyncio.Semaphore | None = None
     queries: list[dict[str, str]] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _asked: asyncio.Event = field(default_factory=asyncio.Event)
@@ -140,7 +142,8 @@ class LogSimulator:
         query = request.query
         since = int(datetime.fromisoformat(query["sinceTime"]).timestamp()) if "sinceTime" in query else None
         follow = "follow" in query
-        stream = LogStream(log, since, follow=follow and not self.stuck)
+        slow = self.slow if follow and len(log.files) == 1 else None
+        stream = LogStream(log, since, follow=follow and not self.stuck, lags=slow is not None)
         left = int(query.get("limitBytes", 1 << 60))
         if fault and fault.after is not None:
             left = fault.after
@@ -151,7 +154,10 @@ class LogSimulator:
                 stream.begin_again()
             running, data = log.running, stream.more()[:left]
             left -= len(data)
-            await response.write(data)
+            for part in [data] if slow is None else data.splitlines(keepends=True):
+                if slow is not None:
+                    await slow.acquire()
+                await response.write(part)
             spoilt = fault and (fault.after is None or not left)
             if spoilt or not follow or not running:
                 break

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from covalent_joblog_plugin.cluster.alignment import Misaligned, Reading
-from covalent_joblog_plugin.cluster.log_reader import TRIES
 from covalent_joblog_plugin.cluster.rotations import HEAD_BYTES, Rotations
 from covalent_joblog_plugin.cluster.stamped import Text, Window
+from covalent_joblog_plugin.cluster.tries import TRIES
 from tests.cluster.cri_log import ContainerLog, LogStream
 
 MILLISECOND = 10**6
