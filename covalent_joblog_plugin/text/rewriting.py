@@ -156,13 +156,13 @@ class _Cells:
             self.past = self._column > LINE_CHARACTERS
 
     def _put(self, text: str) -> None:
-        if _NARROW.fullmatch(text) or all(_width(char) == 1 for char in text):
+        if _NARROW.fullmatch(text) or all(width(char) == 1 for char in text):
             self._fill(list(text))
             return
         for char in text:
-            width = _width(char)
-            if width:
-                self._fill([char, ""] if width == 2 else [char])
+            columns = width(char)
+            if columns:
+                self._fill([char, ""] if columns == 2 else [char])
             else:
                 self._attach(char)
 
@@ -210,7 +210,8 @@ def _judged(text: str) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _width(char: str) -> int:
+def width(char: str) -> int:
+    """Columns that a character takes: 0, 1 or 2."""
     if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
