@@ -69,6 +69,10 @@ class Lanes:
                 self._add(ref, plain=ref is not given)
         return len(self._output_of) > known
 
+    def sources(self) -> dict[str, str]:
+        """Output → the file that feeds it now."""
+        return {output: lane.position.ref.path for output, lane in self.by_output.items()}
+
     def _add(self, ref: FileRef, *, plain: bool) -> None:
         if not (isinstance(ref.name, str | None) and isinstance(ref.execution, int)):
             raise TypeError(f"{ref}: its name must be a string and its execution a number")

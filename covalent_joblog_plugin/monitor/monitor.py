@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from covalent_joblog_plugin.model.errors import AuthenticationError, JobLogError
 from covalent_joblog_plugin.model.records import Seam, SeamKind
 from covalent_joblog_plugin.store import node_output
+from covalent_joblog_plugin.store.items import Reading
 from covalent_joblog_plugin.store.node_output import SeamAt
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class Monitor:
         self.source = source
         self.trouble = ""
         """Why reading fails at the moment, and since when; empty when it does not."""
+        self.answered: float | None = None
+        """When the source answered last, Unix seconds; None before the first answer."""
         self._watches: list[Watch] = []
         self._changed = asyncio.Event()
         self._progress = asyncio.Condition()
@@ -64,6 +67,7 @@ class Monitor:
     def add(self, watch: Watch) -> None:
         """Begin to read a node."""
         self._watches.append(watch)
+        watch.output.reading = lambda: Reading(self.answered, self.trouble, watch.lanes.sources())
         self._changed.set()
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name="joblog monitor")
@@ -72,6 +76,7 @@ class Monitor:
         """Stop reading a node; what was read and not yet stored is dropped."""
         if watch in self._watches:
             self._watches.remove(watch)
+            watch.output.reading = None
             self._changed.set()
 
     def files_changed(self, watch: Watch) -> None:
@@ -168,6 +173,7 @@ class Monitor:
                 self._cut_short = not reading.done()
                 if not self._cut_short:
                     deltas = reading.result()
+                    self.answered = time.time()
                     if probing and not any(delta.data for delta in deltas):
                         await asyncio.sleep(PROBE_PAUSE)
                     return asked, deltas

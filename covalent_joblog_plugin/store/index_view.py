@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 EVERY_SECONDS = 1.0
 """The bytes that a line about arrival stands for arrived within so many seconds."""
 _BLOCK = 64 * 1024
-_SEAM = b', "seam": '
-"""Occurs in no other line: quotes inside names and messages are written with a backslash."""
+_SEAM, _ARRIVAL = b', "seam": ', b', "arrival": '
+"""Occur in no other line: quotes inside names and messages are written with a backslash."""
 
 Entry = dict[str, Any]
 
@@ -74,10 +74,53 @@ class IndexView:
         lines = (line for _, line in self._lines(0, self.end))
         return {json.loads(line)["file"] for line in lines}
 
-    def before(self, file: str, key: str, value: float) -> int:
-        """The offset of a line of ``file`` such that the line and all before it have ``key`` below ``value``.
+    def start(self, file: str, cursor: int) -> int:
+        """An offset from which ``entries`` begins with the line that tells of the byte before ``cursor``.
 
-        From there on ``entries`` gives what is not below it, after few that are; 0 if none is below it.
+        It is the last line of arrival below ``cursor``; 0 if there is none.
+        """
+        start = at = self.before(file, "cursor", cursor)
+        for end, entry in self.entries(file, at):
+            if entry["cursor"] >= cursor:
+                break
+            if "arrival" in entry:
+                start = at
+            at = end
+        return start
+
+    def until(self, file: str, offset: int, cursor: int, end: int, most: int) -> tuple[list[Entry], int, int]:
+        """The lines of ``file`` from ``offset`` on that are at cursors up to ``end``.
+
+        Args:
+            file: The output.
+            offset: Of a line's start.
+            cursor: Lines up to this cursor are given however many they are.
+            end: The last cursor of interest.
+            most: Lines after which no other cursor is begun.
+
+        Returns:
+            The lines, the offset behind them, and ``end``, or the cursor at which there were too many.
+        """
+        found: list[Entry] = []
+        for behind, entry in self.entries(file, offset):
+            if entry["cursor"] > end:
+                break
+            if len(found) >= most and entry["cursor"] > found[-1]["cursor"] > cursor:
+                return found, offset, found[-1]["cursor"]
+            found.append(entry)
+            offset = behind
+        return found, offset, end
+
+    def before(self, file: str, key: str, value: float) -> int:
+        """The offset of a line of arrival such that it and all before it have ``key`` below ``value``.
+
+        Args:
+            file: The output.
+            key: ``cursor`` or ``arrival``.
+            value: Below which they are.
+
+        Returns:
+            From there on ``entries`` gives all that is not below it, after few that are; 0 if none is below.
         """
         low, high = 0, self.end
         while high - low > _BLOCK:
@@ -103,12 +146,12 @@ class IndexView:
         return None if _all_before(last, time) else int(last["cursor"])  # type: ignore[index]
 
     def _first(self, file: str, key: str, start: int, end: int) -> tuple[int, float] | None:
-        """The first whole line behind ``start`` that is of ``file`` and has ``key``: offset and value."""
+        """The first whole line of arrival behind ``start`` that is of ``file``: offset and value."""
         mark = _mark(file)
         skip = self._read(start, _BLOCK).find(b"\n") + 1
         for at, line in self._lines(start + skip, end):
-            if line.startswith(mark) and (value := json.loads(line).get(key)) is not None:
-                return at, value
+            if line.startswith(mark) and _ARRIVAL in line:
+                return at, json.loads(line)[key]
         return None
 
     def _lines(self, start: int, end: int) -> Iterator[tuple[int, bytes]]:

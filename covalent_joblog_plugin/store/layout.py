@@ -49,8 +49,8 @@ def safe_name(name: str) -> str:
     return plain or "%"
 
 
-def stored_names(folder: Path, index: IndexView | None) -> list[str]:
-    """The names of the outputs beside the node's own, from the names of their files.
+def stored_sizes(folder: Path, index: IndexView | None) -> dict[str, int]:
+    """The names of the outputs beside the node's own, from the names of their files, and their bytes.
 
     What is cut of a long one is looked up in the index, which may lack it.
 
@@ -58,12 +58,20 @@ def stored_names(folder: Path, index: IndexView | None) -> list[str]:
         OSError: The folder cannot be read.
     """
     try:
-        files = sorted(os.listdir(folder / "files"))  # noqa: PTH208 - names, of perhaps thousands
+        with os.scandir(folder / "files") as files:
+            sizes = {file.name: _size(file) for file in files}
     except (FileNotFoundError, NotADirectoryError):
-        return []
-    cut = {file for file in files if _CUT.fullmatch(file)}
+        return {}
+    cut = {file for file in sizes if _CUT.fullmatch(file)}
     known = {safe_name(name): name for name in index.names()} if cut and index else {}
-    return [known.get(file, file) if file in cut else _full_name(file) for file in files]
+    return {
+        known.get(file, file) if file in cut else _full_name(file): size
+        for file, size in sorted(sizes.items())
+    }
+
+
+def _size(file: os.DirEntry[str]) -> int:
+    return file.stat(follow_symlinks=False).st_size if file.is_file(follow_symlinks=False) else 0
 
 
 def file_names(name: str) -> list[str]:

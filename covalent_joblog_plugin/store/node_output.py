@@ -23,7 +23,7 @@ from .channel import Channel, pieces
 from .disk import Disk
 from .index import Index
 from .items import Append, SeamAt
-from .layout import INDEX_FILE, STATE_FILE, STREAMS, make_folder, safe_name, stored_names
+from .layout import INDEX_FILE, STATE_FILE, STREAMS, make_folder, safe_name, stored_sizes
 from .news import tell
 from .nodes import job_handle, node_state, node_status, open_nodes
 from .opening import open_node
@@ -134,15 +134,16 @@ class NodeOutput:
                 self._lock.release()
         tell((self.dispatch_id, self.node_id))
 
-    def names(self) -> list[str]:
-        """What its outputs are called; blocks on the disk.
+    def sizes(self) -> dict[str, int]:
+        """What its outputs are called, and how long they are in bytes; blocks on the disk.
 
         Raises:
             OSError: Our folder cannot be read.
         """
         with self._lock:
-            known, index = list(self._channels), self._index.view()
-        return list(dict.fromkeys([*STREAMS, *known, *stored_names(self.folder, index)]))
+            known = {name: channel.output.length for name, channel in self._channels.items()}
+            index = self._index.view()
+        return {**dict.fromkeys(STREAMS, 0), **stored_sizes(self.folder, index), **known}
 
     def snapshot(self, file: str) -> Snapshot | None:
         """One output as it is now; None where there is none. Blocks while a piece is being written.

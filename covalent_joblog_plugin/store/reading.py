@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from covalent_joblog_plugin.model.errors import OutputNotFound
 
 from .index_view import IndexView
-from .layout import INDEX_FILE, STATE_FILE, STREAMS, file_names, find_rest, stored_names
+from .layout import INDEX_FILE, STATE_FILE, STREAMS, file_names, find_rest, stored_sizes
 from .nodes import TERMINAL, judged, open_nodes, own_folder, rows
 from .sanitise import UNFINISHED_BYTES, unfinished
 from .state import NodeState, read_state
@@ -45,10 +45,15 @@ class StoredNode:
     _folder: Path | None = None
     _assets: dict[str, Path] = field(default_factory=dict)
 
-    def names(self) -> list[str]:
-        """What its outputs are called."""
-        beside = stored_names(self._folder, self._index()) if self._folder else []
-        return [*STREAMS, *(name for name in beside if name not in STREAMS)]
+    def sizes(self) -> dict[str, int]:
+        """What its outputs are called, and how long they are in bytes.
+
+        Raises:
+            OSError: Our folder or its index cannot be read.
+        """
+        beside = stored_sizes(self._folder, self._index()) if self._folder else {}
+        own = {name: self._text(name).total if name in self._assets else 0 for name in STREAMS}
+        return {**own, **beside, **own}
 
     def snapshot(self, file: str) -> Snapshot | None:
         """One output as it is now; None where there is none.

@@ -40,7 +40,7 @@ _ASSETS = text(
 )
 _DISPATCH = text("SELECT id, name, status, started_at FROM lattices WHERE dispatch_id = :dispatch")
 _NODES = text(
-    "SELECT e.id, e.transport_graph_node_id, e.name, e.status,"
+    "SELECT e.id, e.transport_graph_node_id, e.name, e.status, e.executor,"
     " (SELECT s.dispatch_id FROM lattices s WHERE s.electron_id = e.id ORDER BY s.id DESC LIMIT 1)"
     " FROM electrons e WHERE e.parent_lattice_id = :lattice AND :node IN (-1, e.transport_graph_node_id)"
     " ORDER BY e.transport_graph_node_id"
@@ -108,6 +108,7 @@ class Node:
         node_id: Its number in the dispatch.
         name: The electron's name.
         status: Its status, in Covalent's spelling.
+        executor: The short name of its executor.
         sub_dispatch_id: The dispatch it stands for; None unless it is a sublattice that was dispatched.
         assets: ``stdout`` and ``stderr`` by these names; without what Covalent does not keep in files.
     """
@@ -115,6 +116,7 @@ class Node:
     node_id: int
     name: str
     status: str
+    executor: str
     sub_dispatch_id: str | None
     assets: dict[str, Asset] = field(default_factory=dict)
 

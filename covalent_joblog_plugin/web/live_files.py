@@ -10,12 +10,13 @@ names that lead out of the results folder do not reach it.
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
 from covalent_joblog_plugin.store import live
+
+from .ranges import asked_range, content_range
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 _PREFIX = "/api/v0/files/"
 _CHUNK_BYTES = 256 * 1024
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)", re.ASCII)
 
 
 class LiveFiles:
@@ -80,10 +80,8 @@ class LiveFiles:
             asked = _asked_range(scope, length)
             if asked is not None:
                 start, end = asked
-                status, shown = (
-                    (206, f"bytes {start}-{end - 1}/{length}") if start < end else (416, f"bytes */{length}")
-                )
-                headers.append((b"content-range", shown.encode()))
+                status = 206 if start < end else 416
+                headers.append((b"content-range", content_range(start, end, length).encode()))
             headers += [
                 (b"content-type", b"text/plain; charset=utf-8"),
                 (b"content-length", str(end - start).encode()),
@@ -133,22 +131,8 @@ def _below(root: str, name: str) -> str:
 
 
 def _asked_range(scope: Scope, length: int) -> tuple[int, int] | None:
-    """The half-open range asked for; an empty one if it cannot be satisfied, None if all is to be sent.
-
-    Several ranges, other units and nonsense may be answered with everything; so is a condition
-    (``If-Range``), because what grows has no validator.
-    """
-    headers = {name.lower(): value for name, value in scope["headers"]}
-    match = _RANGE.fullmatch(headers.get(b"range", b"").decode("latin-1").strip())
-    if match is None or match.group() == "bytes=-" or b"if-range" in headers:
-        return None
-    first, last = match.groups()
-    if not first:
-        return (max(0, length - int(last)), length) if int(last) and length else (0, 0)
-    start, end = int(first), min(int(last) + 1, length) if last else length
-    if last and int(last) < start:
-        return None
-    return (start, end) if start < length else (0, 0)
+    headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
+    return asked_range(headers.get(b"range"), headers.get(b"if-range"), length)
 
 
 def _open(path: str) -> int:

@@ -51,7 +51,7 @@ def test_output_of_covalents_own_executors_is_read_as_well(covalent_server):
     dispatch_id = covalent_server.client(STOCK)
     covalent_server.completed(dispatch_id)
     node = find(dispatch_id, 0)
-    assert (node.state, node.remembered, node.names()) == (NodeState.ABSENT, {}, ["stdout", "stderr"])
+    assert (node.state, node.remembered, list(node.sizes())) == (NodeState.ABSENT, {}, ["stdout", "stderr"])
     assert text(node) == b"said\n"
     assert text(node, "stderr") == b"complained\n"
     assert node.snapshot("rank1.stdout") is None
@@ -72,7 +72,7 @@ async def run(output, say):
     node = find(dispatch_id, 0)
     assert isinstance(node, StoredNode)
     assert (node.state, node.remembered) == (NodeState.CLOSED, {"note": "why"})
-    assert sorted(node.names()) == sorted([*NAMES, "stdout", "stderr"])
+    assert sorted(node.sizes()) == sorted([*NAMES, "stdout", "stderr"])
     assert text(node) == b"valid \xff" * 1000
     assert [text(node, name) for name in NAMES] == [b"%d\xff" % n for n in range(len(NAMES))]
     index = node.snapshot("stderr").index
@@ -85,7 +85,7 @@ def test_a_long_name_the_index_lacks_is_known_by_its_files(covalent_server):
     covalent_server.completed(dispatch_id)
     (covalent_server.results_dir / dispatch_id / "node_0" / "joblog" / "index.jsonl").unlink()
     node = find(dispatch_id, 0)
-    assert node.names() == ["stdout", "stderr", safe_name("y" * 300)]
+    assert list(node.sizes()) == ["stdout", "stderr", safe_name("y" * 300)]
     assert text(node, safe_name("y" * 300)) == text(node, "y" * 300) == b"x"
 
 
@@ -119,7 +119,7 @@ async def test_a_node_this_process_writes_is_read_from_memory(covalent_server):
     await write([(node, Append("stdout", b"now\xe2\x82", 0, 1.0))])
     assert find(dispatch_id, 0) is node
     assert (text(node), text(node, "rank1.stdout")) == (b"now", b"old")
-    assert node.names() == ["stdout", "stderr", "rank1.stdout"]
+    assert list(node.sizes()) == ["stdout", "stderr", "rank1.stdout"]
     before = node.snapshot("stdout")
     await node.close()
     assert (before.state, before.view.total) == (NodeState.LIVE, 3)
@@ -144,7 +144,7 @@ def test_a_folder_exchanged_for_a_link_is_not_followed(covalent_server, tmp_path
     ours.rename(tmp_path / "moved")
     ours.symlink_to(tmp_path / "moved")
     node = find(dispatch_id, 0)
-    assert (node.names(), node.snapshot("rank1.stdout")) == (["stdout", "stderr"], None)
+    assert (list(node.sizes()), node.snapshot("rank1.stdout")) == (["stdout", "stderr"], None)
 
 
 def test_half_a_line_of_the_index_is_not_read(covalent_server):
@@ -186,7 +186,7 @@ def test_a_sublattice_names_the_dispatch_it_stands_for(covalent_server):
     ],
 )
 def test_who_waits_for_output_waits_only_while_some_may_come(state, node, dispatched, expected):
-    row = Node(0, "task", node, None)
+    row = Node(0, "task", node, "local", None)
     assert will_begin(Dispatch("flow", dispatched, 1.0, {0: row}), row, state) is expected
 
 

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``/api/v1/joblog``: the output of nodes of every executor, by cursor, as events, and to download.
+
+These routes only read. What blocks is done in threads of the store's readers, and no answer costs more than
+the piece it holds. FastAPI takes the annotations here at run time, so they are no strings.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from importlib.metadata import version
+from typing import Annotated, Any, TypeVar
+
+import anyio
+from fastapi import APIRouter, Header, Path, Query
+from sse_starlette import EventSourceResponse
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from covalent_joblog_plugin.model.errors import OutputNotFound, OutputNotYet
+from covalent_joblog_plugin.store.layout import safe_name
+from covalent_joblog_plugin.store.nodes import open_nodes
+from covalent_joblog_plugin.store.reading import known_dispatch, outputs_of
+from covalent_joblog_plugin.store.state import INSTANCE, STARTED
+from covalent_joblog_plugin.store.threads import in_reader
+from covalent_joblog_plugin.store.views import Snapshot, View
+
+from .answers import (
+    HEADERS,
+    DispatchAnswer,
+    Health,
+    JsonResponse,
+    NodeAnswer,
+    NodeName,
+    PieceAnswer,
+    encoded,
+)
+from .description import describe, is_growing, reading_of
+from .following import PIECE_BYTES, Follower, Start, follow
+from .ranges import asked_range, content_range
+from .refusals import REFUSED, STATUSES, BadRequestError, RefusingRoute
+
+log = logging.getLogger("covalent_joblog_plugin")
+
+MOST_PIECE_BYTES = 1 << 20
+CLOSING_PATIENCE = 2.0
+"""Seconds a follower has, when the server stops, to send what it holds."""
+_FAR = 1 << 62
+_EVENTS = """A stream of server-sent events, until the output's end:
+
+- `node`: the node as its own route answers it; first, and when something other than sizes has changed
+- `output`: a piece of an output, as `output` answers it
+- `end`: the node; all output was sent and none will come. Close the stream, or it is opened again.
+- `problem`: why the stream ends before
+
+The `id` of an event is the cursor to go on from, or several with commas, in the order of `file`: sent back as
+`Last-Event-ID` it continues without gap or repeat, also on a server that was started again."""
+
+router = APIRouter(prefix="/api/v1/joblog", tags=["Job output"], route_class=RefusingRoute)
+
+F = TypeVar("F", bound=Callable[..., Any])
+DispatchId = Annotated[str, Path(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
+NodeId = Annotated[int, Path(ge=0, lt=1 << 31)]
+File = Annotated[str, Query(max_length=4096, description="Which output, by its name")]
+Files = Annotated[list[str], Query(max_length=256, description="Which outputs, by their names")]
+Cursor = Annotated[
+    int | None,
+    Query(ge=-_FAR, le=_FAR, description="The first byte; a negative one counts back from the end"),
+]
+Since = Annotated[
+    float | None,
+    Query(
+        ge=0, allow_inf_nan=False, description="From what arrived then on, Unix seconds; or a little before"
+    ),
+]
+Size = Annotated[int, Query(ge=1, le=MOST_PIECE_BYTES, description="Most bytes")]
+LastEventId = Annotated[str | None, Header(pattern=r"^\d{1,18}(,\d{1,18})*$")]
+
+
+def _read(path: str, answer: type, **options: Any) -> Callable[[F], F]:
+    """Add a route for GET and HEAD."""
+
+    def add(function: F) -> F:
+        responses = {200: {"model": answer}, **STATUSES}
+        for method in (router.get, router.head):
+            method(path, responses=responses, response_class=Response, **options)(function)
+        return function
+
+    return add
+
+
+@_read("/health", Health)
+async def health() -> Response:
+    """Whether this plugin serves here, and since when."""
+    versions = version("covalent-joblog-plugin"), version("covalent")
+    return JsonResponse(encoded(Health(*versions, INSTANCE, STARTED, len(open_nodes))))
+
+
+@_read("/{dispatch_id}", DispatchAnswer)
+async def dispatch(dispatch_id: DispatchId) -> Response:
+    """A dispatch and its nodes."""
+
+    def answer() -> bytes:
+        known = known_dispatch(dispatch_id)
+        nodes = [
+            NodeName(node.node_id, node.name, node.status, node.executor, node.sub_dispatch_id)
+            for node in known.nodes.values()
+        ]
+        return encoded(DispatchAnswer(dispatch_id, known.name, known.status, nodes))
+
+    return JsonResponse(await in_reader(answer))
+
+
+@_read("/{dispatch_id}/{node_id}", NodeAnswer)
+async def node(dispatch_id: DispatchId, node_id: NodeId) -> Response:
+    """A node, its outputs, and what can be done with them."""
+    output = open_nodes.get((dispatch_id, node_id))
+    reading = reading_of(output) if output else None
+
+    def answer() -> bytes:
+        known = known_dispatch(dispatch_id, node_id)
+        row = known.nodes[node_id]
+        found = outputs_of(dispatch_id, known, row)
+        return encoded(describe(dispatch_id, known, row, found, reading))
+
+    return JsonResponse(await in_reader(answer))
+
+
+@_read("/{dispatch_id}/{node_id}/output", PieceAnswer)
+async def output(
+    dispatch_id: DispatchId,
+    node_id: NodeId,
+    file: File = "stdout",
+    cursor: Cursor = None,
+    since: Since = None,
+    size: Size = PIECE_BYTES,
+) -> Response:
+    """A piece of an output, from a cursor or a time on.
+
+    It is empty where there is nothing yet, and beyond the output's end: `total` tells.
+    """
+    start = _start(cursor, since)
+
+    def answer() -> bytes:
+        snapshot = _snapshot(dispatch_id, node_id, file)
+        return encoded(PieceAnswer.of(file, start.place(file, snapshot).take(snapshot, size)))
+
+    return JsonResponse(await in_reader(answer))
+
+
+@_read("/{dispatch_id}/{node_id}/events", NodeAnswer, description=_EVENTS)
+async def events(
+    request: Request,
+    dispatch_id: DispatchId,
+    node_id: NodeId,
+    file: Files = ["stdout"],  # noqa: B006 - FastAPI copies it
+    cursor: Cursor = None,
+    since: Since = None,
+    last_event_id: LastEventId = None,
+) -> Response:
+    """Follow outputs of a node."""
+    if len(set(file)) < len(file):
+        raise BadRequestError("file: each output can be asked for once; leave out the second")
+    starts = dict.fromkeys(file, _start(cursor, since))
+    if last_event_id is not None:
+        cursors = [int(known) for known in last_event_id.split(",")]
+        if len(cursors) != len(file):
+            raise BadRequestError(
+                f"Last-Event-ID: {len(cursors)} cursors for {len(file)} outputs; ask for the same ones again"
+            )
+        starts = {name: Start(known) for name, known in zip(file, cursors, strict=True)}
+    follower = Follower(dispatch_id, node_id, starts)
+    first = await in_reader(follower.look, None)
+    if request.method == "HEAD":
+        return Response(media_type="text/event-stream", headers=HEADERS)
+    closing = anyio.Event()
+    return EventSourceResponse(
+        follow(follower, first, closing, request.client),
+        headers=HEADERS,
+        sep="\n",
+        shutdown_event=closing,
+        shutdown_grace_period=CLOSING_PATIENCE,
+    )
+
+
+@_read("/{dispatch_id}/{node_id}/download", bytes)
+async def download(
+    request: Request, dispatch_id: DispatchId, node_id: NodeId, file: File = "stdout"
+) -> Response:
+    """The true bytes of an output, or a range of them; while it grows, those that are there now.
+
+    The header `Joblog-State` is the node's `state`: of a live one, this is a beginning.
+    """
+    snapshot = await in_reader(_snapshot, dispatch_id, node_id, file)
+    start, end, status = 0, snapshot.view.total, 200
+    name = f"{dispatch_id[:8]}-{node_id}-{safe_name(file)}"
+    headers = {
+        **HEADERS,
+        "Accept-Ranges": "bytes",
+        "Content-Disposition": f'attachment; filename="{name}"',
+        "Joblog-State": snapshot.state.value,
+    }
+    asked = asked_range(request.headers.get("range"), request.headers.get("if-range"), end)
+    if asked is not None:
+        headers["Content-Range"] = content_range(*asked, end)
+        start, end = asked
+        status = 206 if start < end else 416
+    headers["Content-Length"] = str(end - start)
+    body = _bytes(snapshot.view, start, end if request.method == "GET" else start)
+    return StreamingResponse(body, status, headers, media_type="application/octet-stream")
+
+
+def _start(cursor: int | None, since: float | None) -> Start:
+    if cursor is not None and since is not None:
+        raise BadRequestError("cursor and since: both say where to begin; leave one out")
+    return Start(cursor or 0, since)
+
+
+def _snapshot(dispatch_id: str, node_id: int, file: str) -> Snapshot:
+    """One output as it is now.
+
+    Raises:
+        OutputNotFound: There is no such dispatch or node, or it has ended without such an output.
+        OutputNotYet: The node has no such output yet.
+        StoreError: The database does not answer.
+        OSError: It cannot be read.
+    """
+    found = open_nodes.get((dispatch_id, node_id))
+    if found is not None and (snapshot := found.snapshot(file)) is not None:
+        return snapshot
+    known = known_dispatch(dispatch_id, node_id)
+    row = known.nodes[node_id]
+    output = outputs_of(dispatch_id, known, row)
+    growing = is_growing(known, row, output)
+    if (snapshot := output.snapshot(file)) is not None:
+        return snapshot
+    names = list(output.sizes())
+    if growing:
+        raise OutputNotYet(f"node {node_id} of {dispatch_id} has no output {file!r} yet; it has {names}")
+    raise OutputNotFound(f"node {node_id} of {dispatch_id} has no output {file!r}", names)
+
+
+async def _bytes(view: View, start: int, end: int) -> AsyncIterator[bytes]:
+    while start < end:
+        try:
+            data = await in_reader(view.read, start, min(PIECE_BYTES, end - start))
+        except REFUSED as error:
+            # The server closes the connection of a body that is too short.
+            log.warning("a download ends early: %s", error)
+            return
+        start += len(data)
+        yield data
