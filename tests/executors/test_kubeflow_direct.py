@@ -45,7 +45,7 @@ async def test_a_running_job_is_followed_and_a_failed_one_read_until_it_is_delet
             await whole(reader, rank=2)
         with pytest.raises(OutputUnsupported, match="newest execution"):
             await whole(reader, execution=0)
-        with pytest.raises(JobFailed, match="status 2"):
+        with pytest.raises(JobFailed, match=r"sys.exit\(2\)"):
             await reader.result()
         capabilities = await reader.capabilities()
         assert capabilities.read
