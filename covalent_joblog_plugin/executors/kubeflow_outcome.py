@@ -129,8 +129,20 @@ async def _failure(
         spools = first.output.spools
         tail = (spools.get("stderr") or spools["log"]).tail
         own = error_text(found.verdict if found else None, _status(first), tail)
+    elif end.phase is JobPhase.COMPLETE and not any(_verdict(known) for known in end.ranks.values()):
+        own = _ran_elsewhere(job)
     text = kubeflow_wording.failure(job, end, own)
     return verdict.CannotBegin(text) if found and found.verdict.before_user_code else JobFailed(text)
+
+
+def _ran_elsewhere(job: Job) -> str:
+    lines = ["the job is complete, but none of its nodes tells that it ran the function"]
+    if job.spec.runtime:
+        lines.append(
+            "a runtime for MPI runs it in a launcher instead, which this executor does not serve: if "
+            f"{job.spec.runtime_kind} {job.spec.runtime} is one, use another"
+        )
+    return "\n".join(lines)
 
 
 def _status(instance: Instance) -> int:
