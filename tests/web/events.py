@@ -126,6 +126,12 @@ def ask(server: Any, path: str, status: int = 200) -> Any:
     return json.loads(response.body)
 
 
+def piece(server: Any, dispatch_id: str, **asked: Any) -> tuple[Any, bytes]:
+    """A piece, and its bytes."""
+    answer = ask(server, path_of(dispatch_id, what="output", **asked))
+    return answer, b64decode(answer["data"])
+
+
 def downloaded(server: Any, dispatch_id: str, node_id: int = 0, file: str = "stdout") -> bytes:
     """All bytes of an output."""
     response = server.get(path_of(dispatch_id, node_id, "download", file=file))
