@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .executors.joblog_slurm import SlurmJobLogExecutor
     from .model.errors import JobFailed, TransportError
     from .model.records import FileRef, FileStat, Identity
+    from .reading.handle import logs
 
 __all__ = [
     "FileRef",
@@ -24,6 +25,7 @@ __all__ = [
     "LocalJobLogExecutor",
     "SlurmJobLogExecutor",
     "TransportError",
+    "logs",
 ]
 
 _HOMES = {
@@ -36,6 +38,7 @@ _HOMES = {
     "LocalJobLogExecutor": "executors.joblog_local",
     "SlurmJobLogExecutor": "executors.joblog_slurm",
     "TransportError": "model.errors",
+    "logs": "reading.handle",
 }
 
 

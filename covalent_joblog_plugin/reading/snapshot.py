@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Outputs up to the lengths they had at one moment, in pieces: stored bytes do not change any more."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from covalent_joblog_plugin.model.errors import OutputGone
+from covalent_joblog_plugin.text.lines import TailStart
+
+from .assembling import Assembler
+from .client import PIECE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from .answers import Piece
+    from .assembling import Item
+    from .client import Server
+    from .sources import Source
+
+_LOOK_BACK = 16 * 1024
+"""Bytes of the first look at an output's end; each further one is twice as large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The part of an output that a snapshot has.
+
+    Attributes:
+        source: The output.
+        start: Cursor of its first byte, the start of a line.
+        end: Cursor behind its last byte.
+    """
+
+    source: Source
+    start: int
+    end: int
+
+
+async def pieces(server: Server, extent: Extent, size: int = PIECE_BYTES) -> AsyncGenerator[Piece, None]:
+    """The pieces of an extent; one without data at least, because breaks may be at an end too.
+
+    Raises:
+        OutputGone: Somebody shortened the output.
+        OutputError: It cannot be read.
+        TransportError: The server does not answer.
+    """
+    cursor = extent.start
+    source = extent.source
+    while True:
+        wanted = max(1, min(size, extent.end - cursor))
+        piece = await server.piece(
+            source.dispatch_id, source.node_id, source.file, cursor=cursor, size=wanted
+        )
+        piece = piece.upto(extent.end)
+        if not piece.data and cursor < extent.end:
+            raise OutputGone(
+                f"{source.file} of node {source.node_id} of {source.dispatch_id} was shortened by somebody: "
+                f"it had {extent.end} bytes and has {piece.total}"
+            )
+        cursor = piece.next
+        yield piece
+        if cursor >= extent.end:
+            return
+
+
+async def items(server: Server, extent: Extent, size: int = PIECE_BYTES) -> AsyncGenerator[list[Item], None]:
+    """The lines and breaks of an extent, a piece's at a time; raises as ``pieces`` does."""
+    source = extent.source
+    assembler = Assembler(extent.start, stream=source.stream, rank=source.rank)
+    async with aclosing(pieces(server, extent, size)) as parts:
+        async for piece in parts:
+            yield assembler.feed(piece)
+    yield assembler.end()
+
+
+async def merged(
+    server: Server, extents: list[Extent], size: int
+) -> AsyncGenerator[list[tuple[Source, Item]], None]:
+    """The items of several outputs, by the time of their arrival; those of one output stay in their order.
+
+    What arrived nobody knows when comes first.
+    """
+    streams = [_Stream(extent.source, items(server, extent, size)) for extent in extents]
+    try:
+        for stream in streams:
+            await stream.refill()
+        while streams := [stream for stream in streams if stream.left]:
+            first = min(streams, key=lambda stream: stream.time)
+            others = [stream.time for stream in streams if stream is not first]
+            yield first.take(min(others, default=None))
+            await first.refill()
+    finally:
+        for stream in streams:
+            await stream.source_items.aclose()
+
+
+class _Stream:
+    """One output on its way into a merge."""
+
+    def __init__(self, source: Source, source_items: AsyncGenerator[list[Item], None]) -> None:
+        self.source = source
+        self.source_items = source_items
+        self.left: list[Item] = []
+        self.time = 0.0
+
+    async def refill(self) -> None:
+        """Have something left, if there is anything, and the time of the first of it."""
+        while not self.left:
+            try:
+                self.left = await self.source_items.__anext__()
+            except StopAsyncIteration:
+                return
+        self.time = max(self.time, self.left[0].time or 0.0)
+
+    def take(self, until: float | None) -> list[tuple[Source, Item]]:
+        """What comes not after ``until``, the first in any case."""
+        taken = 1
+        if until is None:
+            taken = len(self.left)
+        while taken < len(self.left) and (self.left[taken].time or 0.0) <= (until or 0.0):
+            taken += 1
+        out, self.left = self.left[:taken], self.left[taken:]
+        return [(self.source, item) for item in out]
+
+
+async def tail_start(server: Server, extent: Extent, lines: int) -> int:
+    """The cursor at which the last ``lines`` lines of an extent begin; raises as ``pieces`` does.
+
+    It reads no more of the output than that, and a little.
+    """
+    found = TailStart(lines, extent.end)
+    upto, size = extent.end, _LOOK_BACK
+    while upto > extent.start:
+        cursor = max(extent.start, upto - size)
+        block = await _block(server, extent.source, cursor, upto)
+        if (start := found.feed(block)) is not None:
+            return max(start, extent.start)
+        upto, size = cursor, min(size * 2, PIECE_BYTES)
+    return extent.start
+
+
+async def line_start(server: Server, source: Source, cursor: int) -> int:
+    """The cursor at which the line begins that the byte at ``cursor`` is in; raises as ``pieces`` does."""
+    upto, size = cursor, _LOOK_BACK
+    while upto > 0:
+        start = max(0, upto - size)
+        block = await _block(server, source, start, upto)
+        if (newline := block.rfind(b"\n")) >= 0:
+            return start + newline + 1
+        upto, size = start, min(size * 2, PIECE_BYTES)
+    return 0
+
+
+async def _block(server: Server, source: Source, start: int, end: int) -> bytes:
+    # The index may have more to say of a piece than the server puts into one answer.
+    return b"".join([piece.data async for piece in pieces(server, Extent(source, start, end))])
