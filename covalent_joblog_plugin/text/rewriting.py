@@ -15,7 +15,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-LINE_CHARACTERS = 256 * 1024
+LINE_CHARACTERS = 64 * 1024
 """So many columns of a line are kept to be shown."""
 _CLUSTER = 16
 """A character and the marks on it that take no column."""
