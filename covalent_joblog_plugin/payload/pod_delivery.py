@@ -25,6 +25,7 @@ import os
 import shutil
 import sys
 import zlib
+from contextlib import suppress
 from typing import Any, Callable
 
 MESSAGE_BYTES = 4096
@@ -97,13 +98,19 @@ def verdict_of(folder: str, status: int) -> dict[str, Any]:
 
 
 def store_problem(store: str) -> str:
-    """Why the store cannot be used here; known before the function has run for days. Empty if it can."""
+    """Why the store cannot be used here, by trying it; known before the function has run for days.
+
+    Empty if it can.
+    """
     try:
         import fsspec
 
-        fsspec.get_filesystem_class(fsspec.utils.get_protocol(store))
-    except (ImportError, ValueError) as error:  # fsspec or its driver is missing; no such protocol
-        return str(error)
+        filesystem, place = fsspec.core.url_to_fs(store + ".probe")
+        filesystem.pipe_file(place, b"")
+    except Exception as error:  # noqa: BLE001 - every driver raises its own
+        return f"{type(error).__name__}: {error}"[:500]
+    with suppress(Exception):  # it may have no right to delete, and need not
+        filesystem.rm_file(place)
     return ""
 
 
@@ -143,11 +150,22 @@ def deliver(
     if options.get("result_dir"):
         place = os.path.join(options["result_dir"], f"result-{facts['sha256'][:16]}")
         try:
-            shutil.copyfile(path, place)
+            keep(path, place)
         except OSError as error:
             return dict(told, where="nowhere", problem=str(error))
         return dict(told, where="file", place=place)
     return dict(told, where="nowhere")
+
+
+def keep(path: str, place: str) -> None:
+    """Copy the result to where it stays; a part of it never has its name."""
+    try:
+        shutil.copyfile(path, place + ".part")
+        os.replace(place + ".part", place)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(place + ".part")
+        raise
 
 
 def compressed(path: str) -> bytes | None:

@@ -139,6 +139,12 @@ def test_a_result_too_large_for_the_log_is_kept_in_a_folder_and_the_error_has_it
     assert value == random.Random(5).randbytes(2_000_000).hex()
 
 
+def test_an_input_that_fits_nowhere_is_refused_with_what_to_do(covalent_server, kubeflow_rig):
+    error = Task(covalent_server, kubeflow_rig, "", {"large": NO_SECRET}).failed()
+    assert "a Secret takes" in error
+    assert "set store=" in error
+
+
 def test_a_result_that_fits_nowhere_is_named_with_its_size(covalent_server, kubeflow_rig):
     error = Task(covalent_server, kubeflow_rig, RANDOM).failed()
     assert "too large to come back without a store" in error

@@ -58,16 +58,46 @@ def test_a_large_result_goes_to_the_store_and_not_through_the_log(tmp_path):
     assert len(done.log) < 1000
 
 
-def test_a_store_that_takes_nothing_leaves_the_log_for_the_result(tmp_path):
+def test_a_store_that_takes_nothing_any_more_leaves_the_log_for_the_result(tmp_path):
+    folder = tmp_path / "store"
+    folder.mkdir()
+
     def function():
         import os
 
+        folder.rmdir()
         return os.urandom(100_000)
 
-    done = run(tmp_path, function, store=f"file://{tmp_path}/missing/task")
+    done = run(tmp_path, function, store=f"file://{folder}/task")
     assert (done.status, done.found.where) == (0, "frames")
     assert len(done.value) == 100_000
     assert "FileNotFoundError" in done.found.problem
+
+
+def test_a_store_that_takes_nothing_is_told_before_the_function_runs(tmp_path):
+    def function():
+        print("must not run")
+
+    done = run(tmp_path, function, store=f"file://{tmp_path}/missing/task")
+    assert (done.status, done.verdict.kind, done.log) == (77, "store", b"")
+    text = error_text(done.verdict, 77)
+    assert "FileNotFoundError" in text
+    assert "did not begin" in text
+
+
+FULL = 'mount -t tmpfs -o size=1m full "$0" && { "$@"; ls "$0" > "$0.listing"; }'
+
+
+def test_a_folder_without_room_for_the_result_has_no_part_of_it_afterwards(tmp_path):
+    if os.getuid():
+        pytest.fail("run as root, to mount a small disk")
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    before = ["unshare", "--mount", "sh", "-c", FULL, str(kept)]
+    done = run(tmp_path, lambda: os.urandom(3_000_000), before=before, JOBLOG_RESULT_DIR=str(kept))
+    assert done.found.where == "nowhere"
+    assert "No space left" in pod_bundle.overflow_text(done.found)
+    assert (tmp_path / "kept.listing").read_text() == ""
 
 
 def test_a_store_whose_driver_is_missing_is_told_before_the_function_runs(tmp_path, bare_python):
