@@ -287,8 +287,7 @@ class LogReader:
     async def _is_behind(self, size: int) -> bool:
         if not await self.check_head() or not self.missed:
             return False
-        if not self.previous:
-            await self._successors.open(self._rotations.current)
-        if not self.missed or not await self._ours():
+        opened = not self.previous and await self._successors.open(self._rotations.current)
+        if not self.missed or (opened and not await self._ours()):
             await self._successors.close()  # the text came so far meanwhile, or it is another start's
         return bool(self.missed) and self.size == size and not self._full

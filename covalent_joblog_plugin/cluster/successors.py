@@ -77,16 +77,17 @@ class Successors:
         """The file that comes next; None where there is none."""
         return self._waiting[0].head if self._waiting else None
 
-    async def open(self, head: Head) -> None:
-        """Open the file that is current and begins like that; nothing happens where that fails."""
+    async def open(self, head: Head) -> bool:
+        """Open the file that is current and begins like that, unless it is; whether that was done."""
         if len(self._waiting) >= MOST or any(known.head.stamp == head.stamp for known in self._waiting):
-            return
+            return False
         async with AsyncExitStack() as stack:
             try:
                 chunks = await stack.enter_async_context(self._follow())
             except JobLogError:
-                return  # what is missing then is a gap
+                return False  # what is missing then is a gap
             self._waiting.append(Successor(head, chunks, stack.pop_all()))
+        return True
 
     def pop(self) -> Successor:
         """Take the first; its ``stack`` is to be closed."""
