@@ -6,6 +6,8 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+from covalent_joblog_plugin.model.errors import BadSelection
+
 from .blocking import blocking
 from .client import Server
 from .following import DispatchFollower, NodeFollower
@@ -28,9 +30,14 @@ class Follow:
 
     Args:
         question: What is asked for.
+
+    Raises:
+        BadSelection: It would end before it begins.
     """
 
     def __init__(self, question: Question) -> None:
+        if question.selection.until is not None:
+            raise BadSelection("until", "following ends when the output does; leave one of the two out")
         self._question = question
         self._rendering = Rendering(labels=False, timestamps=question.timestamps)
 

@@ -14,8 +14,10 @@ from covalent_joblog_plugin.model.records import Seam, SeamKind
 from . import events
 from .answers import ENDED, NodeInfo, Piece
 from .assembling import Assembler, Break
+from .pausing import with_pauses
+from .picking import Picker, begin
 from .rendering import Shown
-from .snapshot import Extent, tail_start
+from .snapshot import Extent
 from .sources import Found, Source, find_nodes
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ _LOOK_EVERY = 1.0
 """Seconds between looks at which nodes of a dispatch have begun."""
 _WAITING = 64
 """Batches of lines that wait for the reader before their sources do."""
+_IDLE = 0.5
+"""Seconds after which a line is judged without the rest of its record: nothing more of it came."""
 _CUT_OFF = {"orphaned", "interrupted"}
 
 
@@ -47,8 +51,8 @@ class NodeFollower:
         self._found = found
         self._question = question
         self._must = must
-        self._sources: dict[str, Source] = {}
-        self._assemblers: dict[str, Assembler] = {}
+        self._now = time.time()
+        self._outputs: dict[str, _Output] = {}
         self._cursors: dict[str, int] = {}
         self.info: NodeInfo | None = None
 
@@ -56,51 +60,65 @@ class NodeFollower:
         """Batches of lines and breaks until the output's end.
 
         Raises:
+            BadSelection: What is asked for cannot be found out here.
             OutputNotFound: The node has ended without such an output.
             OutputError: It cannot be read.
             TransportError: The server does not answer, or does not come back.
         """
         self.info = await self._server.node(*self._found.key)
         await self._begin(self.info)
-        if not self._sources and not self._guess(self.info):
+        if not self._outputs and not self._guess(self.info):
             return
         while True:
             stream = events.follow(self._server, *self._found.key, self._cursors)
-            async with aclosing(stream):
-                async for event in stream:
-                    if isinstance(event, Piece):
-                        if batch := self._shown(event.file, self._assemblers[event.file].feed(event)):
-                            yield batch
-                    elif isinstance(event, NodeInfo):
-                        self.info = event
-                        if self._is_news(event):
-                            break
-                    else:
-                        self.info = event.node
-                        yield self._end(event.node)
+            async with aclosing(with_pauses(stream, _IDLE)) as found:
+                async for event in found:
+                    batch = self._taken(event)
+                    if batch:
+                        yield batch
+                    if isinstance(event, events.End):
                         return
+                    if isinstance(event, NodeInfo) and self._is_news(event):
+                        break
             await self._begin(self.info)
+
+    def _taken(self, event: NodeInfo | Piece | events.End | None) -> list[Shown]:
+        """What an event, or a pause, brings to be shown."""
+        if isinstance(event, Piece):
+            return self._outputs[event.file].feed(event)
+        if isinstance(event, NodeInfo):
+            self.info = event
+            return []
+        outputs = self._outputs.values()
+        if event is None:
+            return [shown for output in outputs for shown in output.idle()]
+        self.info = event.node
+        last = [shown for output in outputs for shown in output.end()]
+        return last + self._cut_off(event.node)
 
     def _is_news(self, info: NodeInfo) -> bool:
         """Whether there are outputs that are meant and not followed."""
         meant = {source.file for source in self._question.outputs.sources(info, self._found.label)}
-        return bool(meant - self._sources.keys())
+        return bool(meant - self._outputs.keys())
 
     async def _begin(self, info: NodeInfo) -> None:
         """Follow all that are meant; those that came later, from their start."""
-        first = not self._cursors
+        sources = self._question.outputs.sources(info, self._found.label)
+        if not sources:
+            return
         sizes = {file.name: file.size for file in info.files}
-        sources = {s.file: s for s in self._question.outputs.sources(info, self._found.label)}
-        cursors = {}
-        for name, source in sources.items():
-            cursor = self._cursors.get(name, 0)
-            if first and self._question.tail is not None:
-                cursor = await tail_start(self._server, Extent(source, 0, sizes[name]), self._question.tail)
-            cursors[name] = cursor
-            if name not in self._assemblers:
-                self._assemblers[name] = Assembler(cursor, stream=source.stream, rank=source.rank)
-        if sources:
-            self._sources, self._cursors = sources, cursors
+        first = not self._cursors
+        outputs, cursors = {}, {}
+        for source in sources:
+            name = source.file
+            outputs[name], cursors[name] = self._outputs.get(name), self._cursors.get(name, 0)
+            if outputs[name] is None:
+                extent = Extent(source, 0, sizes[name] if first else 0)
+                if first:
+                    extent = await begin(self._server, extent, self._question.selection, self._now)
+                outputs[name], cursors[name] = self._output(extent), extent.start
+        self._outputs = {name: output for name, output in outputs.items() if output}
+        self._cursors = cursors
 
     def _guess(self, info: NodeInfo) -> bool:
         """Wait for an output that does not exist yet; whether there is any to wait for."""
@@ -109,32 +127,64 @@ class NodeFollower:
             if self._must:
                 raise outputs.missing(info)
             return False
-        stream, rank = (None, None) if outputs.file else (outputs.stream, outputs.rank)
-        name = outputs.file or f"rank{rank}.{stream}"
-        if stream == "all" or rank == "all":
+        stream, rank, name = outputs.guess()
+        if name is None:
             return False
-        self._sources = {name: Source(*self._found.key, name, stream, rank, self._found.label)}
-        self._assemblers[name] = Assembler(stream=stream, rank=rank)
-        self._cursors = {name: 0}
+        source = Source(*self._found.key, name, stream, rank, self._found.label)
+        self._outputs, self._cursors = {name: self._output(Extent(source, 0, 0))}, {name: 0}
         return True
 
-    def _shown(self, file: str, items: list[Item]) -> list[Shown]:
-        source = self._sources[file]
-        return [Shown(source, item) for item in items]
+    def _output(self, extent: Extent) -> _Output:
+        return _Output(extent, Picker(self._question.selection, self._now))
 
-    def _end(self, info: NodeInfo) -> list[Shown]:
-        batch = []
-        for name in self._sources:
-            batch += self._shown(name, self._assemblers[name].end())
-        if info.state == "orphaned":
-            message = (
-                f"the server that ran node {info.node_id} ({info.name}) of {info.dispatch_id} was stopped; "
-                "nothing more comes here, and what the job wrote later is on its cluster"
-            )
-            source = next(iter(self._sources.values()))
-            seam = Seam(SeamKind.INTERRUPTED, message)
-            batch.append(Shown(source, Break(self._assemblers[source.file].cursor, seam)))
-        return batch
+    def _cut_off(self, info: NodeInfo) -> list[Shown]:
+        if info.state != "orphaned":
+            return []
+        message = (
+            f"the server that ran node {info.node_id} ({info.name}) of {info.dispatch_id} was stopped; "
+            "nothing more comes here, and what the job wrote later is on its cluster"
+        )
+        output = next(iter(self._outputs.values()))
+        return [output.shown(Break(output.cursor, Seam(SeamKind.INTERRUPTED, message)))]
+
+
+class _Output:
+    """One output on its way to the reader."""
+
+    def __init__(self, extent: Extent, picker: Picker) -> None:
+        self._source = extent.source
+        self._history = extent.end
+        self._caught_up = False
+        self._picker = picker
+        self._assembler = Assembler(extent.start, stream=extent.source.stream, rank=extent.source.rank)
+
+    @property
+    def cursor(self) -> int:
+        """Of the next byte."""
+        return self._assembler.cursor
+
+    def feed(self, piece: Piece) -> list[Shown]:
+        return self._all_shown(self._picker.feed(self._assembler.feed(piece))) + self._up_to_now()
+
+    def idle(self) -> list[Shown]:
+        return self._up_to_now() + self._all_shown(self._picker.idle())
+
+    def end(self) -> list[Shown]:
+        passed = self._picker.feed(self._assembler.end())
+        return self._all_shown(passed + self._picker.caught_up())
+
+    def shown(self, item: Item) -> Shown:
+        return Shown(self._source, item)
+
+    def _up_to_now(self) -> list[Shown]:
+        """What was held back until all that there was at first had been read."""
+        if self._caught_up or self.cursor < self._history:
+            return []
+        self._caught_up = True
+        return self._all_shown(self._picker.caught_up())
+
+    def _all_shown(self, items: list[Item]) -> list[Shown]:
+        return [self.shown(item) for item in items]
 
 
 class DispatchFollower:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Literal, SupportsIndex, overload
 
@@ -13,9 +15,10 @@ from . import snapshot
 from .blocking import blocking, wait_for
 from .client import PIECE_BYTES, Server
 from .follow import Follow
+from .picking import Picker, begin
 from .question import Options, Question
 from .rendering import Rendering, Shown
-from .snapshot import Extent, tail_start
+from .snapshot import Extent
 from .sources import describe, find_dispatch, find_nodes
 
 if TYPE_CHECKING:
@@ -77,8 +80,11 @@ def logs(
         follow: Whether to go on until the end; then what is returned is an iterator of lines, for ``for`` and
             ``async for``.
         **selection: ``stream`` (``stdout`` unless said otherwise; ``stderr``, ``log``, ``all``), ``rank`` (0;
-            ``all``), or ``file`` (an output by its name); ``tail`` (the last lines of each output);
-            ``timestamps``; ``server`` (``http://host:port`` in place of Covalent's configuration).
+            ``all``), or ``file`` (an output by its name); ``since`` and ``until`` (``90s``, ``2h`` ago, or an
+            RFC 3339 time); ``severity`` (that or worse); ``query`` (a text, or one of several), ``exclude``,
+            ``regex`` (whether these are regular expressions); ``execution`` (which start of the job);
+            ``tail`` (the last lines of each output, of those the others leave); ``timestamps`` (when each
+            line arrived); ``server`` (``http://host:port`` in place of Covalent's configuration).
 
     Raises:
         BadSelection: What is asked for has no meaning.
@@ -107,6 +113,8 @@ class Logs:
         self._nodes: list[NodeInfo] = []
         self._extents: list[Extent] = []
         self._labels = False
+        self._rejected: Counter[str] = Counter()
+        self._now = time.time()
         wait_for(self._look())
 
     async def _look(self) -> None:
@@ -119,16 +127,11 @@ class Logs:
                 sizes = {file.name: file.size for file in info.files}
                 for source in question.outputs.sources(info, node.label):
                     extent = Extent(source, 0, sizes[source.file])
-                    self._extents.append(await self._cut(server, extent))
+                    extent = await begin(server, extent, question.selection, self._now)
+                    self._extents.append(extent)
         self._labels = question.node is None or len(found) > 1 or question.outputs.several
         if not self._extents:
             raise question.outputs.missing(self._nodes[0])
-
-    async def _cut(self, server: Server, extent: Extent) -> Extent:
-        if self._question.tail is None:
-            return extent
-        start = await tail_start(server, extent, self._question.tail)
-        return Extent(extent.source, start, extent.end)
 
     def __str__(self) -> str:
         if self._text is None:
@@ -201,13 +204,18 @@ class Logs:
             yield from batch
 
     async def _read(self) -> AsyncGenerator[list[Shown], None]:
-        extents = [extent for extent in self._extents if extent.start < extent.end]
-        size = max(4096, min(PIECE_BYTES, _MEMORY // max(1, len(extents))))
+        selection = self._question.selection
+        size = max(4096, min(PIECE_BYTES, _MEMORY // len(self._extents)))
+        pickers = [Picker(selection, self._now) for _ in self._extents]
         async with Server(self._question.address) as server:
-            merged = snapshot.merged(server, extents, size)
-            async with aclosing(merged):
+            outputs = [
+                (extent.source, snapshot.items(server, extent, picker, size))
+                for extent, picker in zip(self._extents, pickers, strict=True)
+            ]
+            async with aclosing(snapshot.merged(outputs)) as merged:
                 async for batch in merged:
                     yield [Shown(source, item) for source, item in batch]
+        self._rejected = sum((Counter(picker.rejected) for picker in pickers), Counter())
 
     def raw(self) -> bytes:
         """The bytes of the one output, exactly as the job wrote them.

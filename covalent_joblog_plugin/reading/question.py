@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from covalent_joblog_plugin.model.errors import BadSelection
+from covalent_joblog_plugin.text.selection import Selection, Texts
 
 from .address import server_address
 from .sources import Outputs
 
 if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from covalent_joblog_plugin.model.log_line import Severity
     from covalent_joblog_plugin.model.records import Stream
 
 
@@ -19,6 +23,13 @@ class Options(TypedDict, total=False):
     """What can be asked of ``logs`` besides dispatch and node."""
 
     tail: int | None
+    since: str | datetime | timedelta | None
+    until: str | datetime | timedelta | None
+    query: Texts
+    exclude: Texts
+    regex: bool
+    severity: str | Severity | None
+    execution: int | None
     stream: Stream | Literal["all"]
     rank: int | Literal["all"]
     file: str | None
@@ -35,7 +46,7 @@ class Question:
         dispatch: A dispatch's id or the beginning of one; None for the newest.
         node: A number, an electron's name or a pattern of names; None for all.
         outputs: Which outputs of the nodes.
-        tail: Only so many lines at the end of each output; None for all.
+        selection: Which lines of them.
         timestamps: Whether each line is shown with the time of its arrival.
         options: The options as they were given.
     """
@@ -44,7 +55,7 @@ class Question:
     dispatch: str | None
     node: int | str | None
     outputs: Outputs
-    tail: int | None
+    selection: Selection
     timestamps: bool
     options: Options
 
@@ -64,15 +75,22 @@ class Question:
         if file is not None and options.keys() & {"stream", "rank"}:
             raise BadSelection("file", "it says already which output; leave out stream and rank")
         outputs = Outputs(options.get("stream", "stdout"), options.get("rank", 0), file)
-        tail = options.get("tail")
-        if tail is not None and (type(tail) is not int or tail < 0):
-            raise BadSelection("tail", f"{tail!r} is no number of lines; give 0 or more")
+        selection = Selection.of(
+            tail=options.get("tail"),
+            since=options.get("since"),
+            until=options.get("until"),
+            query=options.get("query", ()),
+            exclude=options.get("exclude", ()),
+            regex=bool(options.get("regex")),
+            severity=options.get("severity"),
+            execution=options.get("execution"),
+        )
         return cls(
             server_address(options.get("server")),
             dispatch,
             node,
             outputs,
-            tail,
+            selection,
             bool(options.get("timestamps")),
             options,
         )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .answers import Piece
     from .assembling import Item
     from .client import Server
+    from .picking import Picker
     from .sources import Source
 
 _LOOK_BACK = 16 * 1024
@@ -67,24 +68,32 @@ async def pieces(server: Server, extent: Extent, size: int = PIECE_BYTES) -> Asy
             return
 
 
-async def items(server: Server, extent: Extent, size: int = PIECE_BYTES) -> AsyncGenerator[list[Item], None]:
-    """The lines and breaks of an extent, a piece's at a time; raises as ``pieces`` does."""
+async def items(
+    server: Server, extent: Extent, picker: Picker, size: int = PIECE_BYTES
+) -> AsyncGenerator[list[Item], None]:
+    """The lines and breaks of an extent that ``picker`` lets pass, a piece's at a time.
+
+    Raises:
+        BadSelection: What is asked for cannot be found out here.
+        OutputError: The output cannot be read.
+        TransportError: The server does not answer.
+    """
     source = extent.source
     assembler = Assembler(extent.start, stream=source.stream, rank=source.rank)
     async with aclosing(pieces(server, extent, size)) as parts:
         async for piece in parts:
-            yield assembler.feed(piece)
-    yield assembler.end()
+            yield picker.feed(assembler.feed(piece))
+    yield picker.feed(assembler.end()) + picker.caught_up()
 
 
 async def merged(
-    server: Server, extents: list[Extent], size: int
+    outputs: list[tuple[Source, AsyncGenerator[list[Item], None]]],
 ) -> AsyncGenerator[list[tuple[Source, Item]], None]:
     """The items of several outputs, by the time of their arrival; those of one output stay in their order.
 
-    What arrived nobody knows when comes first.
+    What arrived nobody knows when comes first. Raises as ``items`` does.
     """
-    streams = [_Stream(extent.source, items(server, extent, size)) for extent in extents]
+    streams = all_of_them = [_Stream(source, found) for source, found in outputs]
     try:
         for stream in streams:
             await stream.refill()
@@ -94,7 +103,7 @@ async def merged(
             yield first.take(min(others, default=None))
             await first.refill()
     finally:
-        for stream in streams:
+        for stream in all_of_them:
             await stream.source_items.aclose()
 
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Literal, get_args
 from covalent_joblog_plugin.model.errors import BadSelection, OutputNotFound, OutputNotYet
 from covalent_joblog_plugin.model.records import Stream
 
-from .answers import ENDED, NOT_STARTED
+from .answers import NOT_STARTED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import AsyncIterator, Iterable
 
     from .answers import DispatchInfo, NodeInfo, NodeName, OutputFile
     from .client import Server
@@ -25,6 +25,8 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _BEGUN = re.compile(r"[0-9a-f-]{1,36}", re.ASCII)
 SUBLATTICE = ":sublattice:"
 """How the name of a node begins that stands for a dispatch of its own."""
+_PARAMETER = ":parameter:"
+"""How the names of nodes begin that only hold a value: they run nothing."""
 _AT_ONCE = 16
 """Questions to the server at the same time."""
 _NAMED = 12
@@ -122,6 +124,14 @@ class Outputs:
             return OutputNotYet(f"{text} yet; it has {', '.join(exists)}; follow it, or ask again later")
         return OutputNotFound(f"{text}; it has {', '.join(exists)}", exists)
 
+    def guess(self) -> tuple[Stream | None, int | None, str | None]:
+        """Stream, rank and name of an output that may come, where the node has none that is meant."""
+        if self.file is not None:
+            return None, None, self.file
+        if self.stream == "all" or self.rank == "all":
+            return None, None, None
+        return self.stream, self.rank, f"rank{self.rank}.{self.stream}"
+
     def sources(self, node: NodeInfo, label: str) -> list[Source]:
         """The outputs of a node that are meant, each with its label."""
         files = self.choose(node.files)
@@ -168,38 +178,42 @@ async def find_dispatch(server: Server, dispatch: str | None) -> str:
 
 
 async def find_nodes(server: Server, dispatch_id: str, node: int | str | None) -> list[Found]:
-    """The nodes that are meant, those inside sublattices too, each once.
+    """The nodes that are meant, each once; those inside sublattices too.
 
     Args:
         server: Whom to ask.
         dispatch_id: The dispatch.
-        node: A number, an electron's name, or a pattern of names (``train*``); None for all.
+        node: A number in this dispatch, or an electron's name or label, or a pattern of them (``train*``),
+            in sublattices too; None for all. Who means a sublattice means what is in it.
 
     Raises:
         OutputNotFound: There is no such dispatch or node.
     """
-    dispatch = await server.dispatch(dispatch_id)
-    named = _labelled(dispatch, "")
-    chosen = [found for found in named if _is_meant(found.node, node)]
+    nodes = _labelled(await server.dispatch(dispatch_id), "")
+    chosen = [found async for found in _chosen(server, nodes, node, {dispatch_id})]
     if not chosen:
-        exists = [f"{found.node.node_id} ({found.node.name})" for found in named]
+        names = [found for found in nodes if not found.node.name.startswith(_PARAMETER)]
+        exists = [f"{found.node.node_id} ({found.node.name})" for found in names]
         raise OutputNotFound(
             f"dispatch {dispatch_id} has no node {node!r}; there is {', '.join(exists[:_NAMED])}", exists
         )
-    return await _with_children(server, chosen, {dispatch_id})
+    return chosen
 
 
-async def _with_children(server: Server, nodes: list[Found], seen: set[str]) -> list[Found]:
-    found = []
-    for node in nodes:
-        found.append(node)
-        child = node.node.sub_dispatch_id
-        # A redispatch may lead two nodes to one dispatch.
-        if child is not None and child not in seen:
+async def _chosen(
+    server: Server, nodes: list[Found], wanted: int | str | None, seen: set[str]
+) -> AsyncIterator[Found]:
+    for found in nodes:
+        is_meant = _is_meant(found, wanted)
+        if is_meant:
+            yield found
+        child = found.node.sub_dispatch_id
+        # A number counts in its own dispatch. A redispatch may lead two nodes to one dispatch.
+        if child is not None and child not in seen and (is_meant or isinstance(wanted, str)):
             seen.add(child)
-            below = _labelled(await server.dispatch(child), f"{node.label}/")
-            found += await _with_children(server, below, seen)
-    return found
+            below = _labelled(await server.dispatch(child), f"{found.label}/")
+            async for inner in _chosen(server, below, None if is_meant else wanted, seen):
+                yield inner
 
 
 async def describe(server: Server, nodes: Iterable[Found]) -> list[NodeInfo]:
@@ -211,11 +225,6 @@ async def describe(server: Server, nodes: Iterable[Found]) -> list[NodeInfo]:
             return await server.node(*found.key)
 
     return list(await asyncio.gather(*(ask(found) for found in nodes)))
-
-
-def is_over(dispatch: DispatchInfo) -> bool:
-    """Whether nothing will change in a dispatch any more."""
-    return dispatch.status in ENDED
 
 
 def _labelled(dispatch: DispatchInfo, before: str) -> list[Found]:
@@ -233,9 +242,10 @@ def _labelled(dispatch: DispatchInfo, before: str) -> list[Found]:
     ]
 
 
-def _is_meant(node: NodeName, wanted: int | str | None) -> bool:
+def _is_meant(found: Found, wanted: int | str | None) -> bool:
     if wanted is None:
-        return True
+        return not found.node.name.startswith(_PARAMETER)
     if isinstance(wanted, int):
-        return node.node_id == wanted
-    return fnmatchcase(node.name, wanted) or fnmatchcase(node.name.removeprefix(SUBLATTICE), wanted)
+        return found.node.node_id == wanted
+    names = (found.node.name.removeprefix(SUBLATTICE), found.node.name, found.label)
+    return any(name == wanted or fnmatchcase(name, wanted) for name in names)
