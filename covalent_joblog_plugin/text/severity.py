@@ -78,6 +78,38 @@ _DIED = re.compile(
     r"|(?:\S+: line \d+:\s+\d+ )?(?:Segmentation fault|Bus error|Illegal instruction|Aborted|Killed)"
     r"(?=$|\s+\()|\[\S+:\d+\] \*\*\* Process received signal \*\*\*"
 )
+_STEMS = (
+    *(
+        "ERR",
+        "WARN",
+        "INF",
+        "DEBUG",
+        "TRACE",
+        "CRIT",
+        "FATAL",
+        "NOTICE",
+        "SUCCESS",
+        "VERBOSE",
+        "FINE",
+        "SEVERE",
+    ),
+    *(
+        "WRN",
+        "DBG",
+        "TRC",
+        "FTL",
+        "ALERT",
+        "EMERG",
+        "PANIC",
+        "EXCEPTION",
+        "INTERRUPT",
+        "EXIT",
+        "FAILURE",
+        "FAULT",
+    ),
+    *("ABORTED", "KILLED", "ILLEGAL", "TERMINATE", "SIGNAL"),
+)
+"""Without one of these in it, in capitals, no line is found to have a severity except by a letter."""
 _PROGRESS = re.compile(r"[^|]{0,120}\d{1,3}%[ ]?\|")
 TRACEBACK = "Traceback (most recent call last):"
 _SOURCE = re.compile(r"\[\w{1,40}\]: ?|\d{1,5}: |\(\w+ pid=\d+[^)]{0,60}\) ?")
@@ -97,6 +129,11 @@ def severity(text: str) -> Severity | None:
         return Severity.ERROR
     head = text[:_HEAD]
     if is_progress(head):
+        return None
+    if (found := _of_letter(head)) is not None:
+        return found
+    capitals = head.upper()
+    if not any(stem in capitals for stem in _STEMS):
         return None
     for find in _FINDERS:
         if (found := find(head)) is not None:
@@ -150,6 +187,8 @@ def _of_nccl(head: str) -> Severity | None:
 
 
 def _of_end(head: str) -> Severity | None:
+    if head[:1].isdigit():
+        return None
     if _DIED.match(head):
         return Severity.CRITICAL
     if _RAISED.match(head):
@@ -157,7 +196,7 @@ def _of_end(head: str) -> Severity | None:
     return Severity.WARNING if _WARNED.match(head) else None
 
 
-_FINDERS: tuple[Callable[[str], Severity | None], ...] = (_of_letter, _of_nccl, _of_key, _of_end, _of_word)
+_FINDERS: tuple[Callable[[str], Severity | None], ...] = (_of_nccl, _of_key, _of_end, _of_word)
 
 
 def _of_json(text: str) -> Severity | None:
