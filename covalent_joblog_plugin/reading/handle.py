@@ -3,35 +3,31 @@
 
 from __future__ import annotations
 
-import time
-from collections import Counter
-from contextlib import aclosing
-from typing import TYPE_CHECKING, Literal, SupportsIndex, overload
+from collections import deque
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 from covalent_joblog_plugin.model.errors import BadSelection
 from covalent_joblog_plugin.model.log_line import LogLine
 
-from . import snapshot
+from . import html
 from .blocking import blocking, wait_for
-from .client import PIECE_BYTES, Server
+from .download import download
+from .evaluation import Evaluation
+from .explaining import why_nothing
 from .follow import Follow
-from .picking import Picker, begin
 from .question import Options, Question
-from .rendering import Rendering, Shown
-from .snapshot import Extent
-from .sources import describe, find_dispatch, find_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator
+    import os
+    from collections.abc import Iterator
+    from pathlib import Path
 
     from typing_extensions import Unpack
 
     from covalent_joblog_plugin.model.capabilities import Capabilities
 
     from .answers import NodeInfo, OutputFile
-
-_MEMORY = 64 * PIECE_BYTES
-"""Bytes for the pieces of outputs that are read together."""
+    from .rendering import Shown
 
 
 @overload
@@ -108,34 +104,12 @@ class Logs:
     """
 
     def __init__(self, question: Question) -> None:
-        self._question = question
+        self._evaluation = wait_for(Evaluation.of(question))
         self._text: str | None = None
-        self._nodes: list[NodeInfo] = []
-        self._extents: list[Extent] = []
-        self._labels = False
-        self._rejected: Counter[str] = Counter()
-        self._now = time.time()
-        wait_for(self._look())
-
-    async def _look(self) -> None:
-        question = self._question
-        async with Server(question.address) as server:
-            dispatch_id = await find_dispatch(server, question.dispatch)
-            found = await find_nodes(server, dispatch_id, question.node)
-            self._nodes = await describe(server, found)
-            for node, info in zip(found, self._nodes, strict=True):
-                sizes = {file.name: file.size for file in info.files}
-                for source in question.outputs.sources(info, node.label):
-                    extent = Extent(source, 0, sizes[source.file])
-                    extent = await begin(server, extent, question.selection, self._now)
-                    self._extents.append(extent)
-        self._labels = question.node is None or len(found) > 1 or question.outputs.several
-        if not self._extents:
-            raise question.outputs.missing(self._nodes[0])
 
     def __str__(self) -> str:
         if self._text is None:
-            self._text = "".join(self._rendering.text(self.shown()))
+            self._text = "".join(self._evaluation.rendering.text(self.shown()))
         return self._text
 
     def __len__(self) -> int:
@@ -159,7 +133,11 @@ class Logs:
     def __iter__(self) -> Iterator[str]:
         """The lines without their ends, in bounded memory."""
         for shown in self.shown():
-            yield self._rendering.line(shown)
+            yield self._evaluation.rendering.line(shown)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is stored does not change: it can be read again wherever the server can be reached.
+        return {"_evaluation": self._evaluation, "_text": None}
 
     def splitlines(self, keepends: bool = False) -> list[str]:
         r"""The lines; only ``\n`` ends one."""
@@ -174,25 +152,35 @@ class Logs:
     @overload
     def __call__(self, *, follow: Literal[False] = False, **selection: Unpack[Options]) -> Logs: ...
 
+    @overload
+    def __call__(self, *, follow: bool, **selection: Unpack[Options]) -> Logs | Follow: ...
+
     def __call__(self, *, follow: bool = False, **selection: Unpack[Options]) -> Logs | Follow:
         """The same as it is now, or with other options; raises as ``logs`` does."""
-        question = self._question.changed(selection)
+        question = self._evaluation.question.changed(selection)
         return Follow(question) if follow else Logs(question)
 
     def __repr__(self) -> str:
-        size = sum(extent.end - extent.start for extent in self._extents)
-        if len(self._nodes) > 1:
-            return f"<Logs of {len(self._nodes)} nodes of {self._nodes[0].dispatch_id}: {size} bytes>"
-        node = self._nodes[0]
-        files = ", ".join(extent.source.file for extent in self._extents)
-        return (
-            f"<Logs of node {node.node_id} ({node.name}) of {node.dispatch_id}, {node.status}: "
-            f"{size} bytes of {files}>"
-        )
+        evaluation = self._evaluation
+        dispatch, first = evaluation.question.dispatch, evaluation.nodes[0]
+        if len(evaluation.nodes) > 1:
+            return f"<Logs of {len(evaluation.nodes)} nodes of {dispatch}: {evaluation.size} bytes>"
+        files = ", ".join(extent.source.file for extent in evaluation.extents)
+        node = f"node {first.node_id} ({first.name}) of {dispatch}, {first.status}"
+        return f"<Logs of {node}: {evaluation.size} bytes of {files}>"
+
+    def _repr_html_(self) -> str:
+        last: deque[Shown] = deque(maxlen=html.LINES)
+        total = 0
+        for shown in self.shown():
+            last.append(shown)
+            total += 1
+        return html.cell(self._evaluation, repr(self)[1:-1], last, total - len(last))
 
     @property
-    def _rendering(self) -> Rendering:
-        return Rendering(self._labels, self._question.timestamps)
+    def why(self) -> str:
+        """Why there is nothing, and what to do; empty where there is something."""
+        return "" if self else why_nothing(self._evaluation)
 
     def lines(self) -> Iterator[LogLine]:
         """The lines with what is known of each, in bounded memory."""
@@ -200,53 +188,37 @@ class Logs:
 
     def shown(self) -> Iterator[Shown]:
         """The lines and the breaks, each with the output it is in, in bounded memory."""
-        for batch in blocking(self._read()):
+        for batch in blocking(self._evaluation.read()):
             yield from batch
-
-    async def _read(self) -> AsyncGenerator[list[Shown], None]:
-        selection = self._question.selection
-        size = max(4096, min(PIECE_BYTES, _MEMORY // len(self._extents)))
-        pickers = [Picker(selection, self._now) for _ in self._extents]
-        async with Server(self._question.address) as server:
-            outputs = [
-                (extent.source, snapshot.items(server, extent, picker, size))
-                for extent, picker in zip(self._extents, pickers, strict=True)
-            ]
-            async with aclosing(snapshot.merged(outputs)) as merged:
-                async for batch in merged:
-                    yield [Shown(source, item) for source, item in batch]
-        self._rejected = sum((Counter(picker.rejected) for picker in pickers), Counter())
 
     def raw(self) -> bytes:
         """The bytes of the one output, exactly as the job wrote them.
 
         Raises:
-            BadSelection: There are several outputs.
+            BadSelection: There are several outputs, or lines are selected.
         """
-        return b"".join(blocking(self._bytes()))
+        return b"".join(blocking(self._evaluation.raw()))
 
-    async def _bytes(self) -> AsyncGenerator[bytes, None]:
-        extent = self._only_extent("raw")
-        server = Server(self._question.address)
-        async with server, aclosing(snapshot.pieces(server, extent)) as pieces:
-            async for piece in pieces:
-                yield piece.data
+    def download(self, path: str | os.PathLike[str]) -> Path:
+        """Write these bytes into a file, or into a folder, in bounded memory; the file's path.
 
-    def _only_extent(self, what: str) -> Extent:
-        if len(self._extents) > 1:
-            names = ", ".join(extent.source.label for extent in self._extents)
-            raise BadSelection(what, f"there are several outputs ({names}); ask for one")
-        return self._extents[0]
+        A progress bar on a terminal tells how far it is. The file appears when it is complete.
+
+        Raises:
+            BadSelection: As ``raw``.
+            OSError: The file cannot be written.
+        """
+        return download(self._evaluation, path)
 
     @property
     def nodes(self) -> list[NodeInfo]:
         """What the server knew of the nodes when this was made."""
-        return list(self._nodes)
+        return list(self._evaluation.nodes)
 
     @property
     def files(self) -> list[OutputFile]:
         """All outputs of the nodes, whatever was asked for."""
-        return [file for node in self._nodes for file in node.files]
+        return [file for node in self._evaluation.nodes for file in node.files]
 
     @property
     def capabilities(self) -> Capabilities:
@@ -255,6 +227,6 @@ class Logs:
         Raises:
             BadSelection: There are several nodes.
         """
-        if len(self._nodes) > 1:
+        if len(self._evaluation.nodes) > 1:
             raise BadSelection("capabilities", "each node has its own; ask for one node")
-        return self._nodes[0].capabilities
+        return self._evaluation.nodes[0].capabilities

@@ -95,6 +95,10 @@ class Question:
             options,
         )
 
+    def __reduce__(self) -> Any:
+        # What is compiled of a question stays behind.
+        return Question.of, (self.dispatch, self.node, {**self.options, "server": self.address})
+
     def changed(self, options: Options) -> Question:
         """The same with other options; raises as ``of`` does."""
         named: Options = {**self.options, **options}
@@ -103,7 +107,7 @@ class Question:
             named.pop("rank", None)
         elif options.keys() & {"stream", "rank"}:
             named.pop("file", None)
-        return Question.of(self.dispatch, self.node, named)
+        return Question.of(self.dispatch, self.node, {"server": self.address, **named})
 
 
 def _check_node(node: Any) -> None:
