@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from covalent_joblog_plugin.model.errors import OutputNotFound
 
@@ -21,6 +21,8 @@ from .views import Part, Snapshot, View, file_length, read_file
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from covalent_joblog_plugin.model.records import Stream
 
     from .node_output import NodeOutput
     from .rows import Dispatch, Node
@@ -113,16 +115,16 @@ class OutputName:
         rank: Whose it is; None for an extra file.
     """
 
-    stream: str | None
+    stream: Stream | None
     rank: int | None
 
     @classmethod
     def of(cls, name: str) -> OutputName:
         """Take a name apart."""
         if name in STREAMS:
-            return cls(name, 0)
+            return cls(cast("Stream", name), 0)
         match = _RANK.fullmatch(name)
-        return cls(match[2], int(match[1])) if match else cls(None, None)
+        return cls(cast("Stream", match[2]), int(match[1])) if match else cls(None, None)
 
 
 def find(dispatch_id: str, node_id: int) -> NodeOutput | StoredNode:

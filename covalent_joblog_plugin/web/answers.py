@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 
+from covalent_joblog_plugin.text.terminal import plain
+
 if TYPE_CHECKING:
+    from covalent_joblog_plugin.model.log_line import LogLine
     from covalent_joblog_plugin.store.pieces import Piece
 
+MOST_CHARACTERS = 2000
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 """Of every answer: output grows, and its text is never anything else than text."""
 
@@ -172,6 +176,53 @@ class PieceAnswer:
         entries = [{key: value for key, value in entry.items() if key != "file"} for entry in piece.entries]
         data = b64encode(piece.data).decode("ascii")
         return cls(file, piece.cursor, piece.next, piece.total, data, entries)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLine:
+    """A line that was looked for.
+
+    Attributes:
+        cursor: Of its first byte.
+        size: Its bytes, the newline included.
+        text: What people read of it, without colours; at most its first 2000 characters.
+        severity: ``DEBUG``, ``INFO``, ``WARNING``, ``ERROR`` or ``CRITICAL``; null without any, and where the
+            search was not for one.
+        time: When it arrived, Unix seconds; null where that is not known.
+        execution: Which start of the job wrote it; null where that is not known.
+    """
+
+    cursor: int
+    size: int
+    text: str
+    severity: str | None
+    time: float | None
+    execution: int | None
+
+    @classmethod
+    def of(cls, line: LogLine) -> FoundLine:
+        """A line as it is answered."""
+        severity = None if line.severity is None else line.severity.name
+        text = plain(line.written)[:MOST_CHARACTERS]
+        return cls(line.cursor, line.size, text, severity, line.time, line.execution)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchAnswer:
+    """Lines that were looked for.
+
+    Attributes:
+        file: The output.
+        lines: In the output's order.
+        next: Where to go on: ``cursor`` of a search forwards, ``before`` of one backwards.
+        total: The output's length so far in bytes. Forwards, all was searched when ``next`` is there;
+            backwards, when it is 0.
+    """
+
+    file: str
+    lines: list[FoundLine]
+    next: int
+    total: int
 
 
 @dataclass(frozen=True, slots=True)

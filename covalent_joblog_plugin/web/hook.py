@@ -35,16 +35,17 @@ def install() -> None:
 def _extend(server: ModuleType) -> None:
     from covalent._shared_files.config import get_config  # noqa: PLC0415 - covalent is only half imported
 
-    from .live_files import LiveFiles  # noqa: PLC0415 - only the server needs it
-    from .routes import router  # noqa: PLC0415 - the same
-
     try:
+        from .live_files import LiveFiles  # noqa: PLC0415 - only the server needs it
+        from .routes import router  # noqa: PLC0415 - the same
+
         app: Any = server.app
         # Before Covalent adds the route that takes whatever is left.
         app.include_router(router)
         app.add_middleware(LiveFiles, root=get_config("dispatcher.results_dir"))
-    except (AttributeError, RuntimeError) as error:
-        # The plugin was imported while that module was half imported, or after the server had started.
+    except (AttributeError, ImportError, RuntimeError) as error:
+        # The plugin was imported while that module was half imported, or after the server had started, or
+        # something it needs is missing; the server starts all the same.
         log.warning(
             "/api/v1/joblog is not served, and growing output is served as it is on disk, perhaps cut inside "
             "a character: %s; start Covalent again with this plugin installed",

@@ -8,10 +8,10 @@ the piece it holds. FastAPI takes the annotations here at run time, so they are 
 import logging
 from collections.abc import AsyncIterator, Callable
 from importlib.metadata import version
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import anyio
-from fastapi import APIRouter, Header, Path, Query
+from fastapi import APIRouter
 from sse_starlette import EventSourceResponse
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -19,32 +19,49 @@ from starlette.responses import Response, StreamingResponse
 from covalent_joblog_plugin.model.errors import OutputNotFound, OutputNotYet
 from covalent_joblog_plugin.store.layout import safe_name
 from covalent_joblog_plugin.store.nodes import open_nodes
+from covalent_joblog_plugin.store.pieces import cursor_from_end
 from covalent_joblog_plugin.store.reading import known_dispatch, outputs_of
 from covalent_joblog_plugin.store.state import INSTANCE, STARTED
 from covalent_joblog_plugin.store.threads import in_reader
 from covalent_joblog_plugin.store.views import Snapshot, View
+from covalent_joblog_plugin.text.selection import Selection
 
 from .answers import (
     HEADERS,
     DispatchAnswer,
+    FoundLine,
     Health,
     JsonResponse,
     NodeAnswer,
     NodeName,
     PieceAnswer,
+    SearchAnswer,
     encoded,
 )
 from .description import describe, is_growing, reading_of
 from .following import PIECE_BYTES, Follower, Start, follow
+from .parameters import (
+    Before,
+    Cursor,
+    DispatchId,
+    File,
+    Files,
+    LastEventId,
+    Most,
+    NodeId,
+    Severity,
+    Since,
+    Size,
+    Texts,
+)
 from .ranges import asked_range, content_range
 from .refusals import REFUSED, STATUSES, BadRequestError, RefusingRoute
+from .searching import Wanted, search_back, search_on
 
 log = logging.getLogger("covalent_joblog_plugin")
 
-MOST_PIECE_BYTES = 1 << 20
 CLOSING_PATIENCE = 2.0
 """Seconds a follower has, when the server stops, to send what it holds."""
-_FAR = 1 << 62
 _EVENTS = """A stream of server-sent events, until the output's end:
 
 - `node`: the node as its own route answers it; first, and when something other than sizes has changed
@@ -55,25 +72,15 @@ _EVENTS = """A stream of server-sent events, until the output's end:
 The `id` of an event is the cursor to go on from, or several with commas, in the order of `file`: sent back as
 `Last-Event-ID` it continues without gap or repeat, also on a server that was started again."""
 
+_SEARCH = """Lines with a text, or of a severity, forwards from `cursor` or backwards from `before`.
+
+One answer takes about half a second at most: go on from `next` for more. The next error of an output is
+`severity=ERROR&most=1` behind the line of the last one; of a traceback only its beginning counts. A line
+without an end yet may be found again when it has grown."""
+
 router = APIRouter(prefix="/api/v1/joblog", tags=["Job output"], route_class=RefusingRoute)
 
 F = TypeVar("F", bound=Callable[..., Any])
-DispatchId = Annotated[str, Path(pattern="^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
-NodeId = Annotated[int, Path(ge=0, lt=1 << 31)]
-File = Annotated[str, Query(max_length=4096, description="Which output, by its name")]
-Files = Annotated[list[str], Query(max_length=256, description="Which outputs, by their names")]
-Cursor = Annotated[
-    int | None,
-    Query(ge=-_FAR, le=_FAR, description="The first byte; a negative one counts back from the end"),
-]
-Since = Annotated[
-    float | None,
-    Query(
-        ge=0, allow_inf_nan=False, description="From what arrived then on, Unix seconds; or a little before"
-    ),
-]
-Size = Annotated[int, Query(ge=1, le=MOST_PIECE_BYTES, description="Most bytes")]
-LastEventId = Annotated[str | None, Header(pattern=r"^\d{1,18}(,\d{1,18})*$")]
 
 
 def _read(path: str, answer: type, **options: Any) -> Callable[[F], F]:
@@ -180,6 +187,40 @@ async def events(
         shutdown_event=closing,
         shutdown_grace_period=CLOSING_PATIENCE,
     )
+
+
+@_read("/{dispatch_id}/{node_id}/search", SearchAnswer, description=_SEARCH)
+async def search(
+    dispatch_id: DispatchId,
+    node_id: NodeId,
+    file: File = "stdout",
+    query: Texts = [],  # noqa: B006 - FastAPI copies it
+    exclude: Texts = [],  # noqa: B006 - the same
+    regex: bool = False,
+    severity: Severity = None,
+    cursor: Cursor = None,
+    before: Before = None,
+    most: Most = 100,
+) -> Response:
+    """Lines with a text, or of a severity."""
+    selection = Selection.of(query=query, exclude=exclude, regex=regex, severity=severity)
+    if selection.query is None and selection.severity is None:
+        raise BadRequestError("query or severity: one of them says what is looked for; give one")
+    if cursor is not None and before is not None:
+        raise BadRequestError("cursor and before: one searches forwards, one backwards; leave one out")
+    wanted = Wanted(selection, () if regex else tuple(query))
+
+    def answer() -> bytes:
+        snapshot = _snapshot(dispatch_id, node_id, file)
+        if before is None:
+            start = cursor_from_end(snapshot, cursor or 0)
+            found = search_on(snapshot, file, wanted, start, most)
+        else:
+            found = search_back(snapshot, file, wanted, before, most)
+        lines = [FoundLine.of(line) for line in found.lines]
+        return encoded(SearchAnswer(file, lines, found.next, snapshot.view.total))
+
+    return JsonResponse(await in_reader(answer))
 
 
 @_read("/{dispatch_id}/{node_id}/download", bytes)

@@ -145,6 +145,35 @@ def test_a_place_can_be_told_from_the_end_or_by_time(covalent_server, finished):
     assert piece(covalent_server, finished, file="stderr", since=time.time())[0]["cursor"] == 0
 
 
+def test_the_next_error_is_found_and_so_is_the_one_before(covalent_server):
+    script = """
+async def run(output, say):
+    for n in range(1000):
+        worse = b"ERROR no room\\n" if n in (500, 700) else b""
+        await say(b"INFO step %d\\n" % n + worse, execution=n // 600)
+"""
+    dispatch_id = dispatch(covalent_server, script)
+    covalent_server.completed(dispatch_id)
+
+    def search(**asked):
+        return ask(covalent_server, path_of(dispatch_id, what="search", **asked))
+
+    first = search(severity="error", most=1)
+    (line,) = first["lines"]
+    assert (line["text"], line["severity"], line["execution"]) == ("ERROR no room", "ERROR", 0)
+    assert first["next"] == line["cursor"] + line["size"]
+    second = search(severity="ERROR", most=1, cursor=first["next"])["lines"][0]
+    assert (second["execution"], second["cursor"] > line["cursor"]) == (1, True)
+    assert search(severity="ERROR", most=1, before=second["cursor"])["lines"] == [line]
+    rest = search(severity="ERROR", cursor=second["cursor"] + second["size"])
+    assert (rest["lines"], rest["next"]) == ([], rest["total"])
+    assert [found["text"] for found in search(query=["step 99", "room"], exclude="step 99")["lines"]] == [
+        "ERROR no room"
+    ] * 2
+    assert len(search(query="step 1[0-9]$", regex=True)["lines"]) == 10
+    assert search(query="step 1[0-9]$")["lines"] == []
+
+
 def test_head_tells_the_length_of_what_get_answers(covalent_server, finished):
     for path in (f"{ROOT}/health", f"{ROOT}/{finished}", path_of(finished), path_of(finished, what="output")):
         whole, head = covalent_server.get(path), covalent_server.get(path, method="HEAD")
@@ -171,6 +200,10 @@ def test_head_tells_the_length_of_what_get_answers(covalent_server, finished):
         ("{node}0/output?size=1048577", 400, "bad_request", "size"),
         ("{node}0/output?cursor=9223372036854775807", 400, "bad_request", "cursor"),
         ("{node}0/output?since=inf", 400, "bad_request", "since"),
+        ("{node}0/search", 400, "bad_request", "query or severity"),
+        ("{node}0/search?query=a&cursor=1&before=2", 400, "bad_request", "leave one out"),
+        ("{node}0/search?query=[&regex=true", 400, "bad_request", "no regular expression"),
+        ("{node}0/search?severity=loud", 400, "bad_request", "severity"),
         ("{node}0/output?cursor=1&since=1", 400, "bad_request", "leave one out"),
         ("{node}0/output?file=rank2.stdout", 404, "not_found", "no output 'rank2.stdout'"),
         ("{node}0/download?file=%00", 404, "not_found", "no output"),
@@ -241,6 +274,7 @@ def test_the_documentation_names_every_route_with_get_and_head_alone(covalent_se
         node,
         f"{node}/output",
         f"{node}/events",
+        f"{node}/search",
         f"{node}/download",
     }
     assert all(methods == {"get", "head"} for methods in ours.values())
