@@ -56,6 +56,7 @@ class Assembler:
         self._cursor = cursor
         self._time: float | None = None
         self._execution: int | None = None
+        self._known = 0
         self._told: set[Seam] = set()
         self._told_at = -1
 
@@ -91,25 +92,27 @@ class Assembler:
 
     def _enter(self, entry: Entry) -> list[Item]:
         items: list[Item] = []
+        if entry.cursor < self._known:
+            return items
+        self._known = entry.cursor
         # Of what was told before the first byte only the time and the execution count.
         seam = entry.seam if entry.cursor == self._cursor else None
-        if seam is not None:
-            if self._is_told(entry.cursor, seam):
-                return []
+        if seam is None:
+            if self._execution not in {None, entry.execution}:
+                items += self._lines.end()
+        elif not self._is_told(seam):
             if seam.kind not in _WHOLE:
                 items += self._lines.end()
             items.append(Break(entry.cursor, seam, self._time))
-        elif self._execution not in {None, entry.execution}:
-            items += self._lines.end()
         self._execution = entry.execution
         if entry.arrival is not None:
             self._time = entry.arrival
         return items
 
-    def _is_told(self, cursor: int, seam: Seam) -> bool:
+    def _is_told(self, seam: Seam) -> bool:
         """Whether it was told before; another connection tells again what is at the cursor it begins with."""
-        if cursor != self._told_at:
-            self._told_at, self._told = cursor, set()
+        if self._cursor != self._told_at:
+            self._told_at, self._told = self._cursor, set()
         told = seam in self._told
         self._told.add(seam)
         return told
