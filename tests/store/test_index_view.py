@@ -115,6 +115,25 @@ def test_a_time_leads_to_its_first_byte_or_little_before(written, steps, block, 
         assert all(time - arrival < 1 for arrival in early)
 
 
+@given(
+    steps=_steps, block=_blocks, share=st.floats(0, 1.2), size=st.integers(0, 300_000), most=st.integers(1, 9)
+)
+def test_pieces_tell_what_is_known_of_their_bytes_and_miss_nothing(written, steps, block, share, size, most):
+    made = written(steps, block)
+    for file in FILES:
+        mine = [line for line in made.lines if line["file"] == file]
+        cursor = int(share * max((line["cursor"] for line in mine), default=0))
+        end = cursor + size
+        entries, offset, stopped = made.view.until(file, made.view.start(file, cursor), cursor, end, most)
+        before = [at for at, line in enumerate(mine) if "arrival" in line and line["cursor"] < cursor]
+        first = before[-1] if before else 0
+        assert entries == [line for line in mine[first:] if line["cursor"] <= stopped]
+        assert cursor <= stopped <= end
+        assert stopped == end or (stopped > cursor and len(entries) >= most)
+        following, _, _ = made.view.until(file, offset, stopped, 1 << 60, 1 << 60)
+        assert entries + following == mine[len(mine) - len(entries) - len(following) :]
+
+
 def test_a_view_does_not_change_while_the_index_grows(written):
     made = written([("stdout", "append", 0, 10, False), ("stdout", "seam", 0, 10, False)], 150)
     before = list(made.view.entries("stdout"))

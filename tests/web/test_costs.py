@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.rigs.covalent_server import eventually
 from tests.store.scripts import dispatch
-from tests.web.events import ROOT, ask, downloaded, path_of, piece
+from tests.web.events import ROOT, Reader, ask, downloaded, events, path_of, piece
 
 
 def test_a_reader_that_waits_stops_nothing_else(covalent_server, tmp_path):
@@ -73,6 +73,33 @@ async def run(output, say):
     assert read_by_the_server() - before < 3_000_000
 
 
+def test_a_follower_that_does_not_read_costs_no_memory_and_stops_nobody(covalent_server, tmp_path):
+    script = f"""
+import pathlib
+async def run(output, say):
+    while not pathlib.Path({str(tmp_path / "gate")!r}).exists():
+        await asyncio.sleep(0.01)
+    for n in range(150):
+        await say(b"x" * 1_000_000)
+"""
+    dispatch_id = dispatch(covalent_server, script, min_free=0)
+    path = path_of(dispatch_id, what="events")
+    stuck = [events(covalent_server, path) for _ in range(5)]
+    assert [next(stream).kind for stream in stuck] == ["node"] * 5
+    before = _memory(covalent_server)
+    (tmp_path / "gate").touch()
+    covalent_server.completed(dispatch_id, 120)
+    assert Reader(covalent_server, path).to_end().texts == {"stdout": b"x" * 150_000_000}
+    assert _memory(covalent_server) - before < 64 << 20
+    for stream in stuck:
+        stream.close()
+
+
+def _memory(server):
+    status = Path(f"/proc/{server.pid}/status").read_text()
+    return int(status.partition("VmRSS:")[2].split()[0]) << 10
+
+
 def test_downloads_are_streamed_and_many_at_once_cost_no_memory(covalent_server):
     script = """
 async def run(output, say):
@@ -82,11 +109,7 @@ async def run(output, say):
     dispatch_id = dispatch(covalent_server, script, min_free=0)
     covalent_server.completed(dispatch_id, 120)
 
-    def memory():
-        status = Path(f"/proc/{covalent_server.pid}/status").read_text()
-        return int(status.partition("VmRSS:")[2].split()[0]) << 10
-
-    before, most, sizes = memory(), [0], []
+    before, most, sizes = _memory(covalent_server), [0], []
     threads = [
         threading.Thread(target=lambda: sizes.append(len(downloaded(covalent_server, dispatch_id))))
         for _ in range(4)
@@ -94,7 +117,7 @@ async def run(output, say):
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
-        most.append(memory())
+        most.append(_memory(covalent_server))
         threads[0].join(0.02)
     assert sizes == [150_000_000] * 4
     assert max(most) - before < 64 << 20

@@ -195,6 +195,34 @@ async def run(output, say):
     assert [(seam["cursor"], seam["lost"]) for seam in reader.seams] == [(0, 4)]
 
 
+def test_a_task_of_a_real_executor_is_followed_with_its_source(covalent_server, tmp_path, pool):
+    flow = """
+import covalent as ct
+@ct.electron(executor="joblog_local")
+def task(gate):
+    import os, time
+    print("begun", flush=True)
+    while not os.path.exists(gate): time.sleep(0.02)
+    print("done")
+@ct.lattice
+def flow(gate): return task(gate)
+answer = ct.dispatch(flow)(gate)
+"""
+    dispatch_id = covalent_server.client(flow, gate=str(tmp_path / "gate"))
+    reader = Reader(covalent_server, path_of(dispatch_id, what="events"))
+    reading = pool.submit(reader.to_end)
+    eventually(lambda: reader.texts.get("stdout") == b"begun\n", 20, "the first line")
+    node = known(covalent_server, dispatch_id)
+    assert (node["state"], node["growing"], node["status"]) == ("live", True, "RUNNING")
+    assert node["reading"]["at"] > 0
+    assert set(node["reading"]["sources"]) >= {"stdout"}
+    assert node["capabilities"]["follow"]["answer"] == "yes"
+    (tmp_path / "gate").touch()
+    reading.result(60)
+    assert reader.texts == {"stdout": b"begun\ndone\n"}
+    assert reader.seen[-1].data["reading"] is None
+
+
 def test_the_id_of_an_event_is_where_to_go_on(covalent_server):
     script = "async def run(output, say): await say(b'0123456789'); await say(b'abc', 'stderr')"
     dispatch_id = dispatch(covalent_server, script)
