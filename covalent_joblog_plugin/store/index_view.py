@@ -140,7 +140,7 @@ class IndexView:
         last: Entry | None = None
         for _, entry in self.entries(file, self.before(file, "arrival", time)):
             if "arrival" in entry:
-                if entry["arrival"] > time:
+                if entry["arrival"] >= time:
                     return int(entry["cursor"] if _all_before(last, time) else last["cursor"])  # type: ignore[index]
                 last = entry
         return None if _all_before(last, time) else int(last["cursor"])  # type: ignore[index]

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from covalent_joblog_plugin.model.records import Seam, SeamKind
@@ -98,6 +98,9 @@ def test_halving_leaves_out_nothing_that_counts(written, steps, block, key, shar
         assert made.view.before(file, key, 0) == 0
 
 
+@example(
+    steps=[("stdout", what, 0.0, 1, False) for what in ("append", "seam", "append")], block=150, share=0.0
+)
 @given(steps=_steps, block=_blocks, share=st.floats(-0.1, 1.1))
 def test_a_time_leads_to_its_first_byte_or_little_before(written, steps, block, share):
     made = written(steps, block)
