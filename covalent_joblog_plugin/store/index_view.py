@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 EVERY_SECONDS = 1.0
 """The bytes that a line about arrival stands for arrived within so many seconds."""
 _BLOCK = 64 * 1024
-_SEAM, _ARRIVAL = b', "seam": ', b', "arrival": '
-"""Occur in no other line: quotes inside names and messages are written with a backslash."""
+_ARRIVAL = b', "arrival": '
+"""Occurs in no other line: quotes inside names and messages are written with a backslash."""
 
 Entry = dict[str, Any]
 
@@ -58,17 +58,6 @@ class IndexView:
             if line.startswith(mark):
                 yield at + len(line), json.loads(line)
 
-    def seams(self, file: str | None = None, most: int = 1000) -> list[Entry]:
-        """The newest breaks, of one output or of all, at most ``most`` of them, oldest first."""
-        found: list[Entry] = []
-        mark = b"" if file is None else _mark(file)
-        for block in self._blocks(0, self.end):
-            if _SEAM in block:
-                lines = block.splitlines()
-                found.extend(json.loads(line) for line in lines if _SEAM in line and line.startswith(mark))
-                del found[:-most]
-        return found
-
     def names(self) -> set[str]:
         """What the outputs in it are called."""
         lines = (line for _, line in self._lines(0, self.end))
@@ -99,7 +88,8 @@ class IndexView:
             most: Lines after which no other cursor is begun.
 
         Returns:
-            The lines, the offset behind them, and ``end``, or the cursor at which there were too many.
+            The lines, the offset from which on to ask for the next ones, and ``end``, or the cursor at which
+            there were too many.
         """
         found: list[Entry] = []
         for behind, entry in self.entries(file, offset):
@@ -109,6 +99,9 @@ class IndexView:
                 return found, offset, found[-1]["cursor"]
             found.append(entry)
             offset = behind
+        else:
+            # Nor are there any among what others wrote since: it is not gone through again.
+            offset = max(offset, self.end)
         return found, offset, end
 
     def before(self, file: str, key: str, value: float) -> int:

@@ -30,11 +30,11 @@ _blocks = st.sampled_from([150, 400, 64 * 1024])
 
 
 class Written:
-    """An index with what was handed to it: appends (file, cursor, size, arrival) and seams (file, cursor)."""
+    """An index with the appends that were handed to it (file, cursor, size, arrival), and its lines."""
 
     def __init__(self, folder, steps):
         self.index = Index(Path(folder) / "index.jsonl")
-        self.appends, self.seams = [], []
+        self.appends = []
         length, now = dict.fromkeys(FILES, 0), 1000.0
         for file, what, pause, size, flush in steps:
             now += pause
@@ -44,7 +44,6 @@ class Written:
                 length[file] += size
             else:
                 self.index.seam(file, length[file], Seam(SeamKind.LOST, f'lost, "seam": {size}', 0, size))
-                self.seams.append((file, length[file]))
             if flush:
                 self.index.flush()
         self.view = self.index.view()
@@ -74,16 +73,6 @@ def test_every_line_of_an_output_is_found_once_and_in_order(written, steps, bloc
             later = [entry for offset, entry in found if offset > at]
             assert [entry for _, entry in made.view.entries(file, at)] == later
     assert made.view.names() == {line["file"] for line in made.lines}
-
-
-@given(steps=_steps, block=_blocks, most=st.integers(1, 5))
-def test_seams_are_the_newest_ones_of_one_output_or_of_all(written, steps, block, most):
-    made = written(steps, block)
-    for file in (*FILES, None):
-        expected = [at for at in made.seams if file in (None, at[0])]
-        for limit in (most, 1000):
-            found = [(seam["file"], seam["cursor"]) for seam in made.view.seams(file, limit)]
-            assert found == expected[-limit:]
 
 
 @given(steps=_steps, block=_blocks, key=st.sampled_from(["cursor", "arrival"]), share=st.floats(-0.1, 1.1))
@@ -145,6 +134,14 @@ def test_a_view_does_not_change_while_the_index_grows(written):
     assert made.index.flush()
     assert list(made.view.entries("stdout")) == before
     assert len(list(made.index.view().entries("stdout"))) == 3
+
+
+def test_a_reader_of_a_silent_output_does_not_go_through_the_others_lines_again(written):
+    made = written([("stdout", "append", 2, 10, False)] * 1000, 64 * 1024)
+    entries, offset, _ = made.view.until("stderr", 0, 0, 0, 10)
+    assert (entries, offset) == ([], made.view.end)
+    made.index.arrived(0, Append("stderr", b"", 0, 9999.0))
+    assert [entry["arrival"] for entry in made.index.view().until("stderr", offset, 0, 0, 10)[0]] == [9999.0]
 
 
 def test_a_day_of_lines_is_halved_and_not_read_through(written, monkeypatch):
