@@ -7,6 +7,7 @@ cannot have them are passed over without making lines of them.
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ CONTEXT_BYTES = 64 * 1024
 """So much before the place asked for is read as well: a traceback may have begun there."""
 PATIENCE = 0.5
 """Seconds of CPU time after which a search stops, at the end of a block."""
-_ACTS = (b"\x1b", b"\b")
+_C1 = re.compile(rb"\xc2[\x80-\x9f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,10 @@ class _Scan:
     def _cannot_have(self, data: bytes) -> bool:
         if self._records or not self._words:
             return False
-        if any(act in data for act in _ACTS) or data.count(b"\r") != data.count(b"\r\n"):
+        # What acts on a terminal may bring together what stands apart.
+        if b"\x1b" in data or b"\b" in data or data.count(b"\r") != data.count(b"\r\n"):
+            return False
+        if b"\xc2" in data and _C1.search(data):
             return False
         # What is no UTF-8 is shown as U+FFFD.
         return not any(

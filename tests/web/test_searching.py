@@ -19,9 +19,8 @@ from covalent_joblog_plugin.text.terminal import plain
 from covalent_joblog_plugin.web import searching
 from covalent_joblog_plugin.web.searching import Wanted, search_back, search_on
 
-_word = st.sampled_from(
-    [b"err", b"Error", b"ok ", b"\r", b"\r\n", b"\n", b"\n", b"\x1b[1m", b"\xff", b"a" * 30, b"e\xcc"]
-)
+_words = [*b"er err Error \b \xff e\xcc \xc3\xa9 \x1b[1m \xc2\x9b1m".split(), b"ok ", b"a" * 30]
+_word = st.sampled_from([*_words, b"\r", b"\r\n", b"\n", b"\n", b"\n"])
 _bytes = st.lists(_word, max_size=40).map(b"".join)
 _TRACEBACK = b"""2024-05-01 12:00:00 INFO fine
 2024-05-01 12:00:01 ERROR - failed
