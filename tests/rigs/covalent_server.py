@@ -192,7 +192,8 @@ class CovalentServer:
         if self._shell is None:
             return
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGINT)
+            # A server that never answered has no pid here, and 0 would be ourselves and all our children.
+            os.kill(self.pid or self._shell.pid, signal.SIGINT)
         try:
             self._gone()
         except subprocess.TimeoutExpired:
