@@ -48,6 +48,15 @@ def eventually(condition: Any, timeout: float, what: str, interval: float = 0.05
     raise AssertionError(f"{what}: not within {timeout} s")
 
 
+def _children(pid: int) -> list[int]:
+    """The processes that the threads of a process have started."""
+    found: list[int] = []
+    for thread in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):  # the thread has ended
+            found += map(int, thread.read_text().split())
+    return found
+
+
 class CovalentServer:
     """A server below ``root``; everything it writes stays there.
 
@@ -191,6 +200,8 @@ class CovalentServer:
         self._client.close()
         if self._shell is None:
             return
+        # Those of Covalent's own local executor outlive it, with its port, unless ``covalent stop`` ends it.
+        children = _children(self.pid) if self.pid else []
         with contextlib.suppress(ProcessLookupError):
             # A server that never answered has no pid here, and 0 would be ourselves and all our children.
             os.kill(self.pid or self._shell.pid, signal.SIGINT)
@@ -198,6 +209,9 @@ class CovalentServer:
             self._gone()
         except subprocess.TimeoutExpired:
             self.kill()
+        for child in children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
 
     def client(self, script: str, /, timeout: float = 180, **values: Any) -> Any:
         """Run ``script`` in a client's process and return what it left in ``answer`` (JSON).
