@@ -7,6 +7,8 @@ Nothing here makes, changes or removes a file. Everything blocks on disk or data
 from __future__ import annotations
 
 import re
+import threading
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from .node_output import NodeOutput
     from .rows import Dispatch, Node
 
+FRESH = 1.0
+_watched: dict[str, tuple[float, Dispatch]] = {}
+_watching = threading.Lock()
 _RANK = re.compile(r"rank([1-9]\d{0,8})\.(stdout|stderr|log)", re.ASCII)
 _LINE_BYTES = 16 * 1024
 _NAMED = 20
@@ -152,6 +157,18 @@ def known_dispatch(dispatch_id: str, node_id: int | None = None) -> Dispatch:
         exists = rows().node_ids(dispatch_id, _NAMED)
         raise OutputNotFound(f"dispatch {dispatch_id} has no node {node_id}", [str(n) for n in exists])
     return dispatch
+
+
+def watched_dispatch(dispatch_id: str) -> Dispatch:
+    """The same of all nodes, up to ``FRESH`` seconds old: however many wait for them, it is asked once."""
+    with _watching:
+        now = time.monotonic()
+        for known in [key for key, (asked, _) in _watched.items() if now - asked > FRESH]:
+            del _watched[known]
+        if dispatch_id not in _watched:
+            dispatch = known_dispatch(dispatch_id)
+            _watched[dispatch_id] = (time.monotonic(), dispatch)
+        return _watched[dispatch_id][1]
 
 
 def outputs_of(dispatch_id: str, dispatch: Dispatch, node: Node) -> NodeOutput | StoredNode:

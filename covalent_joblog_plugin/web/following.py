@@ -18,7 +18,7 @@ from covalent_joblog_plugin.model.errors import OutputNotFound
 from covalent_joblog_plugin.store.news import bell
 from covalent_joblog_plugin.store.node_output import NodeOutput
 from covalent_joblog_plugin.store.pieces import Place, cursor_from_end, cursor_since
-from covalent_joblog_plugin.store.reading import known_dispatch, outputs_of
+from covalent_joblog_plugin.store.reading import known_dispatch, outputs_of, watched_dispatch
 from covalent_joblog_plugin.store.threads import in_reader
 
 from .answers import PieceAnswer, encoded
@@ -130,7 +130,7 @@ class Follower:
     def _find(self) -> tuple[Dispatch, Node, NodeOutput | StoredNode]:
         if self._found:
             return self._found
-        dispatch = known_dispatch(*self.node)
+        dispatch = watched_dispatch(self.node[0]) if self._said else known_dispatch(*self.node)
         node = dispatch.nodes[self.node[1]]
         return dispatch, node, outputs_of(self.node[0], dispatch, node)
 

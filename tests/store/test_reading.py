@@ -2,10 +2,12 @@
 """Stored output of nodes of a real server, read by another process: this one."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from covalent_joblog_plugin.model.errors import OutputNotFound
+from covalent_joblog_plugin.store import reading
 from covalent_joblog_plugin.store.layout import safe_name
 from covalent_joblog_plugin.store.node_output import Append, NodeOutput, NodeState, write
 from covalent_joblog_plugin.store.reading import OutputName, StoredNode, find, known_dispatch, will_begin
@@ -170,6 +172,29 @@ def test_a_sublattice_names_the_dispatch_it_stands_for(covalent_server):
         inner = known_dispatch(sub)
         assert (outer.name, inner.name, inner.status) == ("flow", "inner", "COMPLETED")
         assert text(find(sub, 0)) == b"inner\n"
+
+
+def test_many_who_wait_ask_the_database_once(covalent_server, monkeypatch):
+    dispatch_id = dispatch(covalent_server, "async def run(output, say): pass", count=3)
+    asked, real = [], reading.known_dispatch
+
+    def counting(dispatch_id):
+        asked.append(dispatch_id)
+        return real(dispatch_id)
+
+    monkeypatch.setattr(reading, "known_dispatch", counting)
+    monkeypatch.setattr(reading, "FRESH", 600.0)
+    with ThreadPoolExecutor(8) as pool:
+        known = list(pool.map(lambda _: reading.watched_dispatch(dispatch_id), range(500)))
+    assert asked == [dispatch_id]
+    assert known[0].nodes.keys() == real(dispatch_id).nodes.keys()
+    covalent_server.completed(dispatch_id)
+    monkeypatch.setattr(reading, "FRESH", 0.1)
+    eventually(lambda: reading.watched_dispatch(dispatch_id).status == "COMPLETED", 10, "news of its end")
+    monkeypatch.setattr(reading, "FRESH", -1.0)
+    with pytest.raises(OutputNotFound):
+        reading.watched_dispatch("nonsense")
+    assert reading._watched == {}
 
 
 @pytest.mark.parametrize(
