@@ -40,6 +40,7 @@ from .answers import (
 )
 from .description import describe, is_growing, reading_of
 from .following import PIECE_BYTES, Follower, Start, follow
+from .hanging_up import ended_with_the_server
 from .parameters import (
     Before,
     Cursor,
@@ -246,7 +247,7 @@ async def download(
         start, end = asked
         status = 206 if start < end else 416
     headers["Content-Length"] = str(end - start)
-    body = _bytes(snapshot.view, start, end if request.method == "GET" else start)
+    body = _bytes(snapshot.view, start, end if request.method == "GET" else start, request.client)
     return StreamingResponse(body, status, headers, media_type="application/octet-stream")
 
 
@@ -280,13 +281,14 @@ def _snapshot(dispatch_id: str, node_id: int, file: str) -> Snapshot:
     raise OutputNotFound(f"node {node_id} of {dispatch_id} has no output {file!r}", names)
 
 
-async def _bytes(view: View, start: int, end: int) -> AsyncIterator[bytes]:
-    while start < end:
-        try:
-            data = await in_reader(view.read, start, min(PIECE_BYTES, end - start))
-        except REFUSED as error:
-            # The server closes the connection of a body that is too short.
-            log.warning("a download ends early: %s", error)
-            return
-        start += len(data)
-        yield data
+async def _bytes(view: View, start: int, end: int, client: tuple[str, int] | None) -> AsyncIterator[bytes]:
+    async with ended_with_the_server(client):
+        while start < end:
+            try:
+                data = await in_reader(view.read, start, min(PIECE_BYTES, end - start))
+            except REFUSED as error:
+                # The server closes the connection of a body that is too short.
+                log.warning("a download ends early: %s", error)
+                return
+            start += len(data)
+            yield data

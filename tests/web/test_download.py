@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Downloads: the true bytes as a stream, and a clean beginning of them while the output grows."""
 
+import http.client
 import os
+from contextlib import closing
 
 import pytest
 
@@ -96,3 +98,19 @@ def test_a_file_cut_by_somebody_else_ends_the_connection_and_invents_nothing(cov
     file = covalent_server.results_dir / dispatch_id / "node_0" / "joblog" / "files" / "rank1.stdout"
     os.truncate(file, 100)
     assert downloaded(covalent_server, dispatch_id, file="rank1.stdout") == SOURCE[:100]
+
+
+def test_a_server_that_stops_does_not_wait_for_a_client_that_does_not_read(fresh_covalent_server):
+    server = fresh_covalent_server
+    script = """
+async def run(output, say):
+    for n in range(30):
+        await say(b"x" * 1_000_000)
+"""
+    dispatch_id = dispatch(server, script, min_free=0)
+    server.completed(dispatch_id)
+    with closing(http.client.HTTPConnection("localhost", server.port, timeout=30)) as connection:
+        connection.request("GET", path_of(dispatch_id, what="download"))
+        assert connection.getresponse().read(1) == b"x"
+        server.term()  # CovalentServer waits for its end
+    assert server.pid == 0
