@@ -31,8 +31,8 @@ _CURES = (
     ("priority class", "set priority_class to one of kubectl get priorityclasses"),
     ("admission webhook", "ask whoever runs that webhook what it wants"),
 )
-_STOPS = {"DeadlineExceeded"}
-"""Reasons of a Job for ending pods in which nothing failed."""
+_DEADLINE = "DeadlineExceeded"
+"""Reason of a Job, and of a kubelet, for ending pods in which nothing failed."""
 
 
 async def why_no_pods(api: Api, namespace: str, name: str) -> str:
@@ -47,13 +47,13 @@ async def why_no_pods(api: Api, namespace: str, name: str) -> str:
         TransportError: The cluster cannot be reached.
     """
     try:
-        return refusal(await _warnings(api, namespace), name)
+        return refusal(await _events(api, namespace, "type=Warning"), name)
     except Forbidden:
         return f"kubectl -n {namespace} get events tells why; here it is shown if we may list events"
 
 
 async def why_stopped(api: Api, namespace: str, name: str) -> str:
-    """Why a job was ended from outside, as a reason such as ``DeadlineExceeded``; empty where nothing tells.
+    """Why a job was ended from outside, as a reason: ``DeadlineExceeded``, or empty where nothing tells.
 
     Args:
         api: The cluster.
@@ -64,14 +64,14 @@ async def why_stopped(api: Api, namespace: str, name: str) -> str:
         TransportError: The cluster cannot be reached.
     """
     try:
-        events = await _warnings(api, namespace)
+        events = await _events(api, namespace, f"reason={_DEADLINE}")
     except Forbidden:
         return ""
-    return next((e["reason"] for e in events if e.get("reason") in _STOPS and _belongs(e, name)), "")
+    return _DEADLINE if any(_belongs(event, name) for event in events) else ""
 
 
-async def _warnings(api: Api, namespace: str) -> list[dict[str, Any]]:
-    query = {"fieldSelector": "type=Warning", "limit": str(_RECENT)}
+async def _events(api: Api, namespace: str, which: str) -> list[dict[str, Any]]:
+    query = {"fieldSelector": which, "limit": str(_RECENT)}
     answer = await api.request("GET", f"/api/v1/namespaces/{namespace}/events", query=query)
     return list(answer.get("items") or ())
 

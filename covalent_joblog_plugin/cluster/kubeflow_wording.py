@@ -98,7 +98,9 @@ def cure(end: JobEnd) -> str:
                 return f"{_CONTAINER[reason]}{f' ({told.strip()})' if told else ''}"
     if end.reason in _JOB:
         return _JOB[end.reason]
-    return _POD_DELETED if first is not None and (first.gone or _told_to_go(first.seen)) else ""
+    if first is None:
+        return ""
+    return _POD_DELETED if _told_to_go(first.seen) or first.seen.exit_code is None else ""
 
 
 def _started(seen: ContainerInstance) -> str:

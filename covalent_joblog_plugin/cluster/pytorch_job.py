@@ -4,6 +4,8 @@
 The pod template is ours, so that every setting is possible. It is never created suspended: to resume it would
 take the right to patch, which the documented Role does not give; its pods wait for the Secret instead.
 
+A failed pod of a job with one node stays. With more nodes all pods are deleted when one fails.
+
 A deadline of the job acts only at the next event of one of its pods, and deletes them before it is said that
 the job failed.
 """
@@ -54,7 +56,10 @@ class PyTorchJob:
             raise OptionError("image: a PyTorchJob has no runtime that names one: set image=")
         template = merge(_POD, pod_template(spec, self.container))
         replicas = {"Master": 1, "Worker": spec.num_nodes - 1}
-        policy: dict[str, Any] = {"cleanPodPolicy": "None", "backoffLimit": 0}
+        policy: dict[str, Any] = {"cleanPodPolicy": "None"}
+        if spec.num_nodes > 1:
+            # Then one failure ends the other nodes, and deletes all pods; else they would wait for it.
+            policy["backoffLimit"] = 0
         if spec.active_deadline is not None:
             policy["activeDeadlineSeconds"] = spec.active_deadline
         return {

@@ -101,7 +101,9 @@ def test_a_pytorch_job_has_one_master_and_the_rest_workers_of_one_template():
     template["spec"]["automountServiceAccountToken"] = False
     assert replicas["Master"]["template"] == template
     assert job["spec"]["runPolicy"] == {"cleanPodPolicy": "None", "backoffLimit": 0}
-    assert set(PyTorchJob().manifest(replace(FULL, num_nodes=1))["spec"]["pytorchReplicaSpecs"]) == {"Master"}
+    alone = PyTorchJob().manifest(replace(FULL, num_nodes=1))["spec"]
+    assert set(alone["pytorchReplicaSpecs"]) == {"Master"}
+    assert alone["runPolicy"] == {"cleanPodPolicy": "None"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
