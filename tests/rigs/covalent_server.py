@@ -48,15 +48,6 @@ def eventually(condition: Any, timeout: float, what: str, interval: float = 0.05
     raise AssertionError(f"{what}: not within {timeout} s")
 
 
-def _children(pid: int) -> list[int]:
-    """The processes that the threads of a process have started."""
-    found: list[int] = []
-    for thread in Path(f"/proc/{pid}/task").glob("*/children"):
-        with contextlib.suppress(OSError):  # the thread has ended
-            found += map(int, thread.read_text().split())
-    return found
-
-
 class CovalentServer:
     """A server below ``root``; everything it writes stays there.
 
@@ -196,22 +187,28 @@ class CovalentServer:
         self.pid = 0
 
     def close(self) -> None:
-        """End the server if it runs, and the client's process."""
+        """End the server if it runs, what is left of it, and the client's process."""
         self._client.close()
-        if self._shell is None:
-            return
-        # Those of Covalent's own local executor outlive it, with its port, unless ``covalent stop`` ends it.
-        children = _children(self.pid) if self.pid else []
-        with contextlib.suppress(ProcessLookupError):
-            # A server that never answered has no pid here, and 0 would be ourselves and all our children.
-            os.kill(self.pid or self._shell.pid, signal.SIGINT)
-        try:
-            self._gone()
-        except subprocess.TimeoutExpired:
-            self.kill()
-        for child in children:
+        if self._shell is not None:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
+                # A server that never answered has no pid here, and 0 would be ourselves and all our children.
+                os.kill(self.pid or self._shell.pid, signal.SIGINT)
+            try:
+                self._gone()
+            except subprocess.TimeoutExpired:
+                self.kill()
+        for pid in self._left():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _left(self) -> list[int]:
+        """The processes of Covalent's own local executor: only ``covalent stop`` ends them as well."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it has ended
+                if f"app.py\0--port\0{self.port}\0".encode() in (process / "cmdline").read_bytes():
+                    found.append(int(process.name))
+        return found
 
     def client(self, script: str, /, timeout: float = 180, **values: Any) -> Any:
         """Run ``script`` in a client's process and return what it left in ``answer`` (JSON).
