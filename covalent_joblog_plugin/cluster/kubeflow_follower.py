@@ -123,8 +123,9 @@ class JobFollower:
             await wait_for(self._hurry, pause)
 
     def _complain(self, error: Exception) -> None:
-        if not self.trouble:
-            self.trouble = f"not answering since {time.strftime('%H:%M:%S')}: {error}"
+        since = self.trouble.partition(": ")[0] or f"not answering since {time.strftime('%H:%M:%S')}"
+        known, self.trouble = self.trouble, f"{since}: {error}"
+        if not known:
             expected = isinstance(error, JobLogError)
             level = logging.WARNING if expected else logging.ERROR
             log.log(level, "job %s (it goes on): %s", self.job.name, error, exc_info=not expected)
