@@ -47,19 +47,24 @@ _CONTAINER = {
 def first_failed(end: JobEnd) -> Instance | None:
     """The instance whose failure came first; None where none failed.
 
-    Ranks that were told to go because of it do not count, unless there are no others; then comes what
-    vanished before its end was seen.
+    Then come those that vanished before their end was seen: one of them may be why the others were told to
+    go, which come last.
     """
-    failed = [known for known in end.ranks.values() if known.seen.exit_code]
-    if failed:
-        return min(failed, key=lambda k: (_told_to_go(k.seen), k.seen.finished_at or "~", k.seen.rank or 0))
-    vanished = [known for known in end.ranks.values() if known.gone and known.seen.exit_code is None]
-    return min(vanished, key=lambda known: known.seen.rank or 0, default=None)
+    failed = [
+        known
+        for known in end.ranks.values()
+        if known.seen.exit_code or (known.gone and known.seen.exit_code is None)
+    ]
+    return min(
+        failed,
+        key=lambda k: (_told_to_go(k.seen), k.seen.finished_at or "~", k.seen.rank or 0),
+        default=None,
+    )
 
 
 def _told_to_go(seen: ContainerInstance) -> bool:
     """Whether it ended because its pod was to go; what it exits with is its own choice then."""
-    if seen.deleted is None or seen.reason == "OOMKilled":
+    if seen.deleted is None or seen.exit_code is None or seen.reason == "OOMKilled":
         return False
     return seen.exit_code in _STOPPED or (seen.finished_at or "") > seen.deleted
 

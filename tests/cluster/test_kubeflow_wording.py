@@ -69,6 +69,11 @@ def test_a_rank_that_vanished_leads_only_when_no_other_failed():
     assert "rank 0 (pod pod-0): its pod was removed" in wording.failure(job(), end(vanished, ended(1, 1)), "")
 
 
+def test_a_rank_that_vanished_leads_where_the_others_were_told_to_go():
+    vanished = ended(1, None, gone=True)
+    assert wording.first_failed(end(ended(0, 1, 14, **TOLD), vanished)) is vanished
+
+
 def test_no_rank_failed():
     assert wording.first_failed(end(ended(0, 0))) is None
 
