@@ -57,7 +57,12 @@ def first_failed(end: JobEnd) -> Instance | None:
     ]
     return min(
         failed,
-        key=lambda k: (_told_to_go(k.seen), k.seen.finished_at or "~", k.seen.rank or 0),
+        key=lambda k: (
+            _told_to_go(k.seen),
+            k.seen.exit_code is None,
+            k.seen.finished_at or "~",
+            k.seen.rank or 0,
+        ),
         default=None,
     )
 

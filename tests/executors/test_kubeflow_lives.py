@@ -29,6 +29,8 @@ def test_a_suspended_job_that_is_resumed_is_two_executions(covalent_server, kube
     writes(task)
     suspend(task, kind, value=True)
     assert "suspend: false" in note_of(task, "suspended")
+    # Training Operator would else take the end of the old pod for the job's.
+    eventually(lambda: not task.pods(), 30, "its pods are gone")
     suspend(task, kind, value=False)
     assert task.completed() == ["whole", LINES]
     first, second = executions(task)

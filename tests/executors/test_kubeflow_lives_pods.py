@@ -156,9 +156,10 @@ raise ValueError("no luck")
     task = Task(covalent_server, kubeflow_rig, body, kind="PyTorchJob", num_nodes=2)
     # The operator deletes the pods so soon that their exit codes are not always seen.
     assert "PyTorchJobFailed, rank 1: " in task.failed()
-    assert task.text() == b"rank 0\n"
+    assert set(task.text().splitlines()) == {b"rank 0"}
     assert b"last words" in task.text("stderr")
-    assert task.stored("rank1.stdout") == b"rank 1\n"
+    # It sometimes makes a deleted pod anew before it gives the job up.
+    assert set(task.stored("rank1.stdout").splitlines()) == {b"rank 1"}
 
 
 @pytest.mark.parametrize("kind", ["TrainJob", "PyTorchJob"])
