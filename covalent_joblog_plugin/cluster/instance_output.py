@@ -30,7 +30,7 @@ RELEASE_BYTES = 256 << 10
 """Stored text is let go in pieces of at least this size: cutting a buffer's head moves the rest."""
 TAIL_BYTES = 16 << 10
 UNWANTED_AFTER = 30.0
-"""Seconds after which a stream that is asked for no more is dropped: a limit was reached."""
+"""Seconds of asking for the other stream alone, after which one is dropped: it has reached a limit."""
 STREAMS: Mapping[int, Stream] = {1: "stdout", 2: "stderr"}
 
 
@@ -40,7 +40,7 @@ class Spool:
 
     Attributes:
         execution: Which start of the rank it is.
-        size: Bytes so far; the offset of the next one.
+        size: Bytes so far but for those that were dropped; the offset of the next one.
         ended: All there ever will be is here.
         tail: The last bytes, at most ``TAIL_BYTES``.
     """
@@ -54,27 +54,48 @@ class Spool:
     _seams: list[tuple[int, Seam]] = field(default_factory=list)
     _told: tuple[int, int] = (0, 0)
     _asked: int = 0
-    _asked_at: float = field(default_factory=time.monotonic)
+    _given: int = 0
+    _dropped: int = 0
+    _neglected_since: float | None = None
+    _unwanted: bool = False
 
     @property
     def backlog(self) -> int:
         """Bytes that nobody has asked for yet; none where nobody asks any more."""
-        unwanted = time.monotonic() - self._asked_at > UNWANTED_AFTER
-        return 0 if unwanted else self.size - self._asked
+        return 0 if self._unwanted else self.size - self._asked
 
     def append(self, data: bytes) -> None:
         """Add text."""
         self.size += len(data)
+        self._held += data
         self.tail = (self.tail + data[-TAIL_BYTES:])[-TAIL_BYTES:]
-        if self.size - self._asked > BACKLOG_BYTES and not self.backlog:
-            self._held.clear()
-            self._start = self.size
-        else:
-            self._held += data
+        if self._unwanted and self.size - self._given > BACKLOG_BYTES:
+            self._drop()
+
+    def _drop(self) -> None:
+        """Let go what was never given; should somebody ask after all, a seam there tells."""
+        if self._dropped:
+            self._seams.remove((self._given, self._drop_seam()))
+        lost = [seam.lost or 0 for at, seam in self._seams if at > self._given]
+        self._seams = [known for known in self._seams if known[0] <= self._given]
+        self._dropped += self.size - self._given + sum(lost)
+        self.size = self._given
+        del self._held[self.size - self._start :]
+        self._seams.append((self.size, self._drop_seam()))
+
+    def _drop_seam(self) -> Seam:
+        message = f"{self._dropped} bytes are missing here: nobody asked for them in time"
+        return Seam(SeamKind.LOST, message, self.execution, self._dropped)
+
+    def neglect(self) -> None:
+        """One stream of its container was asked for, which need not have been this one."""
+        now = time.monotonic()
+        self._neglected_since = self._neglected_since or now
+        self._unwanted = self._unwanted or now - self._neglected_since > UNWANTED_AFTER
 
     def ignore(self) -> None:
         """Nobody will ask for it."""
-        self._asked_at = float("-inf")
+        self._unwanted = True
 
     def seam(self, kind: SeamKind, message: str, lost: int | None = None) -> None:
         """Mark a break at the present end."""
@@ -86,7 +107,8 @@ class Spool:
         ``request.now`` asks for an answer all the same, but only an ended stream has one: as long as it is
         being read, nothing is known about its end.
         """
-        self._asked, self._asked_at = max(self._asked, request.pos), time.monotonic()
+        self._asked = max(self._asked, request.pos)
+        self._neglected_since, self._unwanted, self._dropped = None, False, 0
         self._release(request.stored)
         end = min((at for at, _ in self._seams if at > request.pos), default=self.size)
         size = min(end - request.pos, room if request.size < 0 else min(room, request.size))
@@ -97,6 +119,7 @@ class Spool:
             return None
         at = max(0, request.pos - self._start)
         data = bytes(memoryview(self._held)[at : at + max(0, size)])
+        self._given = max(self._given, request.pos + len(data))
         return Delta(request.path, request.pos, data, time.time(), size=self.size, seams=seams)
 
     def _release(self, stored: int) -> None:
@@ -155,6 +178,8 @@ class InstanceOutput:
     def took(self) -> None:
         """Somebody asked for text."""
         self._taken.set()
+        for spool in self.spools.values():
+            spool.neglect()
 
     def end(self, *, proved: bool, counts: StreamCounts | None) -> None:
         """No more text comes.

@@ -3,13 +3,15 @@
 
 import asyncio
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from covalent_joblog_plugin.cluster import instance_output
 from covalent_joblog_plugin.cluster.framing import Encoder
 from covalent_joblog_plugin.cluster.instance_output import InstanceOutput, Spool
-from covalent_joblog_plugin.model.records import ReadRequest, SeamKind
+from covalent_joblog_plugin.model.records import FileRef, ReadRequest, SeamKind
+from covalent_joblog_plugin.monitor.position import Position
 
 ROOM = 1 << 20
 
@@ -142,3 +144,55 @@ async def test_a_stream_that_nobody_asks_for_any_more_does_not_hold_up_the_other
     out.text(framed((2, b"x" * 100 + b"\n"), (1, b"here\n"))[0])
     await asyncio.wait_for(out.room(), 5)
     assert ask(out.spools["stdout"], 0).data == b"here\n"
+
+
+async def test_a_container_that_nobody_has_come_to_yet_loses_nothing(monkeypatch):
+    monkeypatch.setattr(instance_output, "BACKLOG_BYTES", 10)
+    monkeypatch.setattr(instance_output, "UNWANTED_AFTER", 0.0)
+    out = output(framing=False)
+    out.text(b"0123456789ab")
+    waiting = asyncio.ensure_future(out.room())
+    done, _ = await asyncio.wait([waiting], timeout=0.2)
+    assert not done
+    assert ask(out.spools["log"], 0).data == b"0123456789ab"
+    waiting.cancel()
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["text", "lost", "ask", "neglect"]), st.integers(1, 30)), max_size=60)
+)
+def test_what_is_dropped_is_counted_where_it_is_missing(steps):
+    spool, written, got, lost = Spool(0), 0, b"", 0
+
+    def take(answer):
+        nonlocal got, lost
+        if answer:
+            fresh = position.fresh_seams(answer)
+            _, data = position.accept(answer)
+            lost += sum(seam.lost for seam in fresh)
+            position.took(data, len(data))
+            got += data
+            assert written_text[len(got) + lost - len(data) : len(got) + lost] == data
+
+    written_text = bytearray()
+    position = Position(FileRef("p"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(instance_output, "BACKLOG_BYTES", 20)
+        for step, size in steps:
+            if step == "text":
+                data = bytes((written + n) % 251 for n in range(size))
+                written += size
+                written_text += data
+                spool.append(data)
+            elif step == "lost":
+                written += size
+                written_text += bytes(size)
+                spool.seam(SeamKind.LOST, "rotated", size)
+            elif step == "ask":
+                take(ask(spool, position.pos, stored=position.stored, room=size))
+            else:
+                spool.ignore()
+        spool.ended = True
+        for _ in range(2 * len(steps) + 2):
+            take(ask(spool, position.pos, stored=position.stored))
+    assert len(got) + lost == written
