@@ -13,7 +13,8 @@ import pytest
 
 from covalent_joblog_plugin.model.errors import AuthenticationError, OptionError, TransportError
 from tests.rigs.daemons import until
-from tests.rigs.slurm import SlurmRig, free_ports, make_key
+from tests.rigs.ports import free_ports
+from tests.rigs.slurm import SlurmRig, make_key
 
 pytestmark = pytest.mark.slurm
 

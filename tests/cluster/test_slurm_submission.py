@@ -15,7 +15,7 @@ from covalent_joblog_plugin.cluster import far_side, pauses, slurm
 from covalent_joblog_plugin.model.errors import SubmissionError, TransportError
 from tests.cluster.slurm_jobs import spec, submitted
 from tests.rigs.daemons import until
-from tests.rigs.slurm import free_ports
+from tests.rigs.ports import free_ports
 
 pytestmark = pytest.mark.slurm
 

@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tarfile
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import toml
 
 from tests.rigs.covalent_client import CovalentClient
+from tests.rigs.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,13 +29,6 @@ _EXECUTORS = Path(__file__).parent / "executors"
 SUBLATTICES_RUN = hasattr(tarfile, "tar_filter")
 """Covalent unpacks a sublattice with an argument that Python has since 3.10.12, 3.11.4 and 3.12."""
 TERMINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "POSTPROCESSING_FAILED"})
-
-
-def free_port() -> int:
-    """A loopback TCP port nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def eventually(condition: Any, timeout: float, what: str, interval: float = 0.05) -> Any:

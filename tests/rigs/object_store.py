@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 from xml.etree import ElementTree as ET
 
-from tests.rigs.covalent_server import free_port
 from tests.rigs.daemons import Daemons, until
+from tests.rigs.ports import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .daemons import Daemons, descendants, until
+from .ports import free_ports
 from .slurm_config import SLURM_CONF, SSH_CONFIG, SSHD_CONFIG
 
 if TYPE_CHECKING:
@@ -31,15 +32,6 @@ INSTALL = (
     "apt-get install --no-install-recommends "
     "slurmctld slurmd slurm-client munge openssh-server openssh-client"
 )
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago; all are held while they are chosen, so they differ."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports: list[int] = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
 
 
 class SlurmRig:

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from tests.rigs.daemons import Daemons, until
-from tests.rigs.slurm import free_ports
+from tests.rigs.ports import free_ports
 
 from .client import Cluster
 from .control_plane import ISSUER, ControlPlane
