@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .executors.base import JobLogExecutor
+    from .executors.direct import open_output
     from .executors.joblog_kubeflow import KubeflowJobLogExecutor
     from .executors.joblog_local import LocalJobLogExecutor
     from .executors.joblog_slurm import SlurmJobLogExecutor
@@ -26,6 +27,7 @@ __all__ = [
     "SlurmJobLogExecutor",
     "TransportError",
     "logs",
+    "open_output",
 ]
 
 _HOMES = {
@@ -39,6 +41,7 @@ _HOMES = {
     "SlurmJobLogExecutor": "executors.joblog_slurm",
     "TransportError": "model.errors",
     "logs": "reading.handle",
+    "open_output": "executors.direct",
 }
 
 

@@ -69,6 +69,9 @@ class JobLogExecutor(AsyncBaseExecutor):
     renamed_options: dict[str, str] = {}  # noqa: RUF012 - Covalent replaces instance dicts, so it is the class's
     """Names of options elsewhere → what they are called here."""
 
+    direct_options: tuple[str, ...] = ()
+    """Options that ``open_output`` needs; kept beside the output, so nothing secret."""
+
     def __getattr__(self, name: str) -> Any:
         """An option that a dispatch made by an older version does not have: what a new executor has."""
         if name in options.defaults(type(self)) and name in (fresh := vars(type(self)())):

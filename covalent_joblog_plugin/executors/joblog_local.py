@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from covalent_joblog_plugin.model.capabilities import Capabilities
+    from covalent_joblog_plugin.model.reader import OutputReader
     from covalent_joblog_plugin.model.records import FileRef
     from covalent_joblog_plugin.model.source import DeltaSource
     from covalent_joblog_plugin.payload.bundle import Call
@@ -124,7 +125,7 @@ class LocalJobLogExecutor(JobLogExecutor):
         self.__dict__["_process"] = process
         self.session.files_changed()
         try:
-            await self.announce_job(process.handle)
+            await self.announce_job({**process.handle, "folder": str(folder)})
             status = await self._ended(process)
         except Exception:
             # Cancelled while it started, too late, or a fault of ours: it must not run on without us.
@@ -178,6 +179,12 @@ class LocalJobLogExecutor(JobLogExecutor):
                 f"time limit: the task was ended after time_limit={self.time_limit} s; its output up to then "
                 "is kept. Give the executor a larger time_limit, or -1 for none"
             ) from None
+
+    def open_output(self, handle: Any) -> OutputReader:
+        """See ``JobLogExecutor``; the task's files are there until a server has stored what they hold."""
+        from .local_direct import LocalJobReader
+
+        return LocalJobReader(handle)
 
     async def cancel_job(self, handle: Any) -> None:
         """End the process group: SIGTERM, after three seconds SIGKILL."""

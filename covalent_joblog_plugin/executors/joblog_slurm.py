@@ -75,6 +75,7 @@ class SlurmJobLogExecutor(JobLogExecutor):
     """
 
     renamed_options = slurm_checks.RENAMED
+    direct_options = slurm_checks.ENDPOINT_OPTIONS
 
     def __init__(
         self,

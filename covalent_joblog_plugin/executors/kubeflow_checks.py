@@ -32,6 +32,9 @@ RENAMED = {
 }
 """Options of other Kubernetes executors and of Kubeflow's SDK → what to do here."""
 
+DIRECT_OPTIONS = ("kubeconfig", "context", "namespace", "store", "framing")
+"""What leads to a job's output, its handle being known."""
+
 _LINES = (
     "kubeconfig",
     "context",

@@ -22,7 +22,7 @@ from covalent_joblog_plugin.monitor.watch import Watch
 from covalent_joblog_plugin.store import node_output
 from covalent_joblog_plugin.store.node_output import NodeOutput
 
-from . import helper_nodes, outcome
+from . import direct, helper_nodes, outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -68,7 +68,8 @@ class Session:
             # Covalent's listener is gone after one fault; our own record in the node's folder remains.
             log.warning("Covalent did not record the job of %s node %s: %r", *self.node, error)
         if self.output is not None:
-            await self.output.remember({"job": handle})
+            known = {"job": handle, "executor": direct.kept(self.executor), "name": self.output.node_name}
+            await self.output.remember(known)
         if self.cancelled.is_set():
             if first:
                 raise TaskCancelledError
