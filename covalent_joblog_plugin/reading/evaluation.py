@@ -19,7 +19,7 @@ from .snapshot import Extent
 from .sources import describe, find_dispatch, find_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Iterable
 
     from .answers import NodeInfo
     from .question import Question
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 _MEMORY = 64 * PIECE_BYTES
 """Bytes for the pieces of outputs that are read together."""
 _LEAST = 16 * 1024
+RAW_IS_WHOLE = "bytes are not selected by what is in their lines; only tail goes with it"
+
+
+def several(labels: Iterable[str]) -> str:
+    """What to say where bytes of several outputs are asked for."""
+    return f"there are several outputs ({', '.join(labels)}); ask for one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +117,9 @@ class Evaluation:
         """
         selection = self.question.selection
         if selection.by_record or selection.execution is not None:
-            raise BadSelection(
-                "raw", "bytes are not selected by what is in their lines; only tail goes with it"
-            )
+            raise BadSelection("raw", RAW_IS_WHOLE)
         if len(self.extents) > 1:
-            names = ", ".join(f"{extent.source.label}" for extent in self.extents)
-            raise BadSelection("raw", f"there are several outputs ({names}); ask for one")
+            raise BadSelection("raw", several(extent.source.label for extent in self.extents))
         server = Server(self.question.address)
         async with server, aclosing(snapshot.pieces(server, self.extents[0])) as pieces:
             async for piece in pieces:

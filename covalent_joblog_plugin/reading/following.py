@@ -21,11 +21,13 @@ from .snapshot import Extent
 from .sources import Found, Source, find_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable
 
     from .assembling import Item
     from .client import Server
     from .question import Question
+
+    Told = Callable[[NodeInfo], None]
 
 _LOOK_EVERY = 1.0
 """Seconds between looks at which nodes of a dispatch have begun."""
@@ -44,13 +46,15 @@ class NodeFollower:
         found: The node.
         question: What is asked for.
         must: Whether it is an error that the node has no such output.
+        told: Called with what is known of the node, at first and whenever that changes.
     """
 
-    def __init__(self, server: Server, found: Found, question: Question, *, must: bool) -> None:
+    def __init__(self, server: Server, found: Found, question: Question, *, must: bool, told: Told) -> None:
         self._server = server
         self._found = found
         self._question = question
         self._must = must
+        self._told = told
         self._now = time.time()
         self._outputs: dict[str, _Output] = {}
         self._cursors: dict[str, int] = {}
@@ -66,6 +70,7 @@ class NodeFollower:
             TransportError: The server does not answer, or does not come back.
         """
         self.info = await self._server.node(*self._found.key)
+        self._told(self.info)
         await self._begin(self.info)
         if not self._outputs and not self._guess(self.info):
             return
@@ -82,17 +87,23 @@ class NodeFollower:
                         break
             await self._begin(self.info)
 
+    def begun(self) -> list[Shown]:
+        """The lines without an end yet, as they would be shown now."""
+        return [shown for output in self._outputs.values() for shown in output.begun()]
+
     def _taken(self, event: NodeInfo | Piece | events.End | None) -> list[Shown]:
         """What an event, or a pause, brings to be shown."""
         if isinstance(event, Piece):
             return self._outputs[event.file].feed(event)
         if isinstance(event, NodeInfo):
             self.info = event
+            self._told(event)
             return []
         outputs = self._outputs.values()
         if event is None:
             return [shown for output in outputs for shown in output.idle()]
         self.info = event.node
+        self._told(event.node)
         last = [shown for output in outputs for shown in output.end()]
         return last + self._cut_off(event.node)
 
@@ -169,6 +180,11 @@ class _Output:
     def idle(self) -> list[Shown]:
         return self._up_to_now() + self._all_shown(self._picker.idle())
 
+    def begun(self) -> list[Shown]:
+        line = self._assembler.unfinished()
+        is_shown = line is not None and self._caught_up and self._picker.takes_begun(line)
+        return [self.shown(line)] if line and is_shown else []
+
     def end(self) -> list[Shown]:
         passed = self._picker.feed(self._assembler.end())
         return self._all_shown(passed + self._picker.caught_up())
@@ -194,12 +210,15 @@ class DispatchFollower:
         server: Whom to ask.
         dispatch_id: The dispatch.
         question: What is asked for.
+        told: As in ``NodeFollower``, for each node.
     """
 
-    def __init__(self, server: Server, dispatch_id: str, question: Question) -> None:
+    def __init__(self, server: Server, dispatch_id: str, question: Question, told: Told) -> None:
         self._server = server
         self._dispatch_id = dispatch_id
         self._question = question
+        self._told = told
+        self._followers: list[NodeFollower] = []
         self._tasks: dict[tuple[str, int], asyncio.Task[NodeInfo | None]] = {}
         self._queue: asyncio.Queue[list[Shown] | BaseException | None] = asyncio.Queue(_WAITING)
         self._answered = time.monotonic()
@@ -217,6 +236,10 @@ class DispatchFollower:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    def begun(self) -> list[Shown]:
+        """As in ``NodeFollower``, of all nodes."""
+        return [shown for follower in self._followers for shown in follower.begun()]
 
     async def _watch(self) -> None:
         try:
@@ -256,7 +279,8 @@ class DispatchFollower:
         return dispatch.status in ENDED or all(found.node.status in ENDED for found in nodes)
 
     async def _pump(self, found: Found) -> NodeInfo | None:
-        follower = NodeFollower(self._server, found, self._question, must=False)
+        follower = NodeFollower(self._server, found, self._question, must=False, told=self._told)
+        self._followers.append(follower)
         # A file that this node never had is not missed: others may have it.
         with suppress(OutputNotFound):
             async with aclosing(follower.follow()) as batches:

@@ -74,6 +74,10 @@ class Picker:
             passed, self._tail = list(self._tail.items), None
         return passed
 
+    def takes_begun(self, line: LogLine) -> bool:
+        """Whether a line passes that has no end yet; not where that depends on what is still to come."""
+        return not self._selection.by_record and self._selection.execution in (None, line.execution)
+
     def _is_shown(self, execution: int) -> bool:
         return not self._selection.by_record and self._selection.execution in (None, execution)
 
