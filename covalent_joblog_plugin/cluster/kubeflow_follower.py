@@ -18,7 +18,7 @@ from covalent_joblog_plugin.model.records import SeamKind
 from . import kubeflow_wording
 from .instance_output import InstanceOutput
 from .job_events import why_no_pods, why_stopped
-from .kubeflow_job import Instance, JobEnd
+from .kubeflow_job import CONTAINER_FAILED, UNSTARTABLE, Instance, JobEnd
 from .kubernetes_errors import NotFound
 from .pauses import back_off, wait_for
 from .pod_log import InstanceState, PodLog
@@ -247,9 +247,9 @@ class JobFollower:
                 self._over(state.phase, self._stopped or state.reason, state.message, last)
         elif self._sidecar_holds(last):
             text = "its container failed, and another container of the pod goes on"
-            self._over(JobPhase.FAILED, "ContainerFailed", text, last)
+            self._over(JobPhase.FAILED, CONTAINER_FAILED, text, last)
         elif self._unstartable(found):
-            self._over(state.phase, "Unstartable", "it was given up, because it cannot start", last)
+            self._over(state.phase, UNSTARTABLE, "it was given up, because it cannot start", last)
 
     def _for_long(self, what: str, now: bool, patience: float) -> bool:
         """Whether something is so now, or has been waited for for ``patience`` seconds."""

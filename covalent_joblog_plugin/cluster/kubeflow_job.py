@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 PAYLOAD = "covalent-joblog/payload-sha256"
 """Annotation that tells our job of that name from another one."""
+UNSTARTABLE, CONTAINER_FAILED = "Unstartable", "ContainerFailed"
+GIVEN_UP = {UNSTARTABLE, CONTAINER_FAILED}
+"""Reasons of our own for ending the wait for a job that Kubernetes does not call ended."""
 
 
 def job_name(label: str, dispatch_id: str, node_id: int) -> str:
@@ -87,6 +90,11 @@ class JobEnd:
     message: str
     ranks: Mapping[int, Instance]
     unstarted: str = ""
+
+    @property
+    def given_up(self) -> bool:
+        """Whether its end was not waited for: as long as the job is there, it may run, or run on."""
+        return self.reason in GIVEN_UP
 
 
 @dataclass(slots=True, eq=False)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
+from .kubeflow_job import UNSTARTABLE
 from .workload import JobPhase
 
 if TYPE_CHECKING:
@@ -118,24 +119,20 @@ def _started(seen: ContainerInstance) -> str:
     return seen.message if seen.reason in {"StartError", "ContainerCannotRun"} else ""
 
 
-def failure(job: Job, end: JobEnd, own: str) -> str:
+def failure(job: Job, end: JobEnd, own: str, removal: str = "") -> str:
     """All that is known.
 
     Args:
         job: The job.
         end: How it ended.
         own: What is known of the function itself; may be empty.
+        removal: What was done to a job that was given up; empty where nothing was.
     """
-    lines = [
-        own,
-        headline(job, end),
-        _message(end),
-        cure(end),
-    ]
-    lines += _other_ranks(end)
-    if end.unstarted and len(end.ranks) < job.spec.num_nodes:
-        lines.append(end.unstarted)
-    return "\n".join([line for line in lines if line] + [where_to_look(job)])
+    unstarted = end.unstarted if len(end.ranks) < job.spec.num_nodes else ""
+    lines = [own, headline(job, end), _message(end), cure(end), *_other_ranks(end), unstarted]
+    if end.reason == UNSTARTABLE and unstarted:
+        lines.insert(0, lines.pop())
+    return "\n".join([line for line in lines if line] + [removal or where_to_look(job)])
 
 
 def _message(end: JobEnd) -> str:

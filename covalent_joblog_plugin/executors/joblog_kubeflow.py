@@ -3,13 +3,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import logging
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from covalent_joblog_plugin.model.errors import JobLogError, PayloadError
 from covalent_joblog_plugin.web import hook
 
 from . import kubeflow_checks, options
@@ -19,16 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from covalent_joblog_plugin.cluster.kubeflow import KubeflowCluster
-    from covalent_joblog_plugin.cluster.kubeflow_job import Job, JobEnd
     from covalent_joblog_plugin.model.capabilities import Capabilities
     from covalent_joblog_plugin.model.reader import OutputReader
     from covalent_joblog_plugin.model.records import FileRef
 
+    from .kubeflow_run import KubeflowRun
+
 EXECUTOR_PLUGIN_NAME = "KubeflowJobLogExecutor"
-
-log = logging.getLogger(__name__)
-
-NOTE_SECONDS = 1.0
 
 
 class KubeflowJobLogExecutor(JobLogExecutor):
@@ -50,8 +43,7 @@ class KubeflowJobLogExecutor(JobLogExecutor):
             with ``requests`` and ``limits``.
         environment: Environment variables of the function.
         python: What starts Python in the image, as a word or an argv list.
-        service_account: Service account of the pods; empty for the namespace's default, or in a notebook its
-            own.
+        service_account: Of the pods; empty for the namespace's default, or in a notebook its own.
         pod_labels: Labels of the pods; by default Istio is told to keep its sidecar out.
         pod_annotations: Annotations of the pods.
         volumes: Volumes of the pods, as in a pod's specification.
@@ -132,6 +124,7 @@ class KubeflowJobLogExecutor(JobLogExecutor):
         self.framing = framing
 
     renamed_options = kubeflow_checks.RENAMED
+    direct_options = kubeflow_checks.DIRECT_OPTIONS
 
     def check_options(self) -> None:
         """See ``JobLogExecutor``."""
@@ -170,37 +163,20 @@ class KubeflowJobLogExecutor(JobLogExecutor):
 
     def get_files_to_monitor(self, dispatch_id: str, node_id: int) -> Iterable[FileRef | str]:  # noqa: ARG002
         """The streams of every rank and of every start of its container."""
-        job = self._job
+        job = self._run.job if self._run else None
         return job.files() if job is not None else []
 
     async def writers_gone(self, dispatch_id: str, node_id: int) -> bool:  # noqa: ARG002
         """Whether the log of every container has been read to its end."""
-        if self._job is not None:
-            await self.source.read_to_end(self._job)
+        if self._run and self._run.job is not None:
+            await self.source.read_to_end(self._run.job)
         return True
 
     async def after_final_read(self) -> None:
         """Say whether the output is complete; remove the job, a failed one after ``keep_failed`` seconds."""
-        from . import kubeflow_capabilities, kubeflow_cluster, kubeflow_outcome
-
-        if made := self.__dict__.pop("_made", None):
-            await kubeflow_outcome.clear_store(made, taken=self.__dict__.pop("_taken", True))
-        job = self.__dict__.pop("_job", None)
-        succeeded = self.__dict__.pop("_succeeded", False)
-        if job is None:
-            return
-        if self.session.output is not None:
-            found = kubeflow_capabilities.after(job, self.__dict__.pop("_rights", None))
-            await self.session.output.remember({"capabilities": found.to_json()})
-        source: KubeflowCluster = self.source
-        await source.forget(job)
-        if succeeded or self.cancel_requested or not self.keep_failed:
-            try:
-                await source.delete(job)
-            except JobLogError as error:
-                log.warning("%s %s stays: %s", job.workload.kind, job.name, error)
-        else:
-            kubeflow_cluster.delete_later(self, job.handle(), self.keep_failed)
+        if run := self._run:
+            del self.__dict__["_kubeflow_run"]
+            await run.close()
 
     # -- the run --------------------------------------------------------------------------------------
 
@@ -221,78 +197,14 @@ class KubeflowJobLogExecutor(JobLogExecutor):
             PayloadError: Function and arguments are too large, or the result could not be taken.
             TransportError: The cluster could not be reached before the job was created.
         """
-        from covalent._shared_files import TaskCancelledError
+        from .kubeflow_run import KubeflowRun
 
-        from covalent_joblog_plugin.payload import bundle
-
-        from . import kubeflow_capabilities, kubeflow_cluster, kubeflow_outcome
-
-        cluster: KubeflowCluster = self.source
-        rights = await kubeflow_capabilities.rights(cluster.api, self.kind)
-        self.__dict__["_rights"] = rights
-        if self.session.output is not None:
-            known = kubeflow_capabilities.before(framing=self.framing, rights=rights)
-            await self.session.output.remember({"capabilities": known.to_json()})
-        call = bundle.take_apart(function, args, kwargs)
-        job = await kubeflow_cluster.make_job(self, cluster, call, task_metadata)
-        self.__dict__["_made"] = job
-        await self.announce_job(job.handle())
-        if not await cluster.submit(job, lambda: self.cancel_requested):
-            raise TaskCancelledError
-        self.__dict__["_job"] = job
-        self.session.files_changed()
-        if self.cancel_requested:  # while it was being created
-            await cluster.cancel(job.handle())
-        telling = asyncio.create_task(self._tell(cluster, job), name="joblog why it waits")
-        try:
-            end = await self._ended(cluster, job)
-        finally:
-            telling.cancel()
-        if self.cancel_requested:
-            raise TaskCancelledError
-        read_to_end = partial(cluster.read_to_end, job)
-        try:
-            value = await kubeflow_outcome.result(job, end, read_to_end, self.final_read_timeout)
-        except PayloadError:
-            self.__dict__["_taken"] = False
-            raise
-        self.__dict__["_succeeded"] = True
-        return value
-
-    async def _tell(self, cluster: KubeflowCluster, job: Job) -> None:
-        """Keep with the node why the job waits, or why nothing is known of it."""
-        told = ""
-        while True:
-            note = cluster.trouble(job) or job.waiting
-            if note != told:
-                told = note
-                log.info("%s: %s", job.name, note or "it goes on")
-                if self.session.output is not None:
-                    await self.session.output.remember({"note": note})
-            await asyncio.sleep(NOTE_SECONDS)
-
-    async def _ended(self, cluster: KubeflowCluster, job: Job) -> JobEnd:
-        from . import kubeflow_outcome
-
-        if self.time_limit <= 0:
-            return await cluster.ended(job)
-        ended = asyncio.create_task(cluster.ended(job), name="joblog time limit")
-        try:
-            while (left := self.time_limit - cluster.seconds_run(job)) > 0:
-                await asyncio.wait([ended], timeout=max(left, NOTE_SECONDS))
-                if ended.done():
-                    return await ended
-        finally:
-            ended.cancel()
-        await cluster.cancel(job.handle())
-        end = await cluster.ended(job)
-        if not self.cancel_requested:
-            raise kubeflow_outcome.over_time(job, end, self.time_limit)
-        return end
+        made = self.__dict__["_kubeflow_run"] = KubeflowRun(self)
+        return await made.value(function, args, kwargs, task_metadata)
 
     @property
-    def _job(self) -> Job | None:
-        return self.__dict__.get("_job")
+    def _run(self) -> KubeflowRun | None:
+        return self.__dict__.get("_kubeflow_run")
 
 
 _EXECUTOR_PLUGIN_DEFAULTS = options.plugin_defaults(KubeflowJobLogExecutor)

@@ -27,7 +27,9 @@ STORE_PATIENCE = 30.0
 """Seconds the deletion of an object may hold up a node's end."""
 
 
-async def result(job: Job, end: JobEnd, read_to_end: Callable[[], Awaitable[None]], patience: float) -> Any:
+async def result(
+    job: Job, end: JobEnd, read_to_end: Callable[[], Awaitable[None]], patience: float, removal: str = ""
+) -> Any:
     """Rank 0's value, not unpickled.
 
     Args:
@@ -35,6 +37,7 @@ async def result(job: Job, end: JobEnd, read_to_end: Callable[[], Awaitable[None
         end: How it ended.
         read_to_end: Waits until the logs of all its containers have been read.
         patience: Seconds to wait for that.
+        removal: What was done to a job that was given up; empty where nothing was.
 
     Raises:
         JobFailed: There is none; the text says all that is known.
@@ -44,7 +47,8 @@ async def result(job: Job, end: JobEnd, read_to_end: Callable[[], Awaitable[None
     found = _verdict(leader)
     ended_well = end.phase is JobPhase.COMPLETE and all(i.seen.exit_code == 0 for i in end.ranks.values())
     if leader is None or found is None or found.verdict.kind != "ok" or not ended_well:
-        raise await _failure(job, end, read_to_end, patience)
+        await _wait(read_to_end, patience)
+        raise _failure(job, end, removal)
     archive = await _archive(job, leader, found, read_to_end, patience)
     return await in_thread(bundle.load_result, archive, found.verdict)
 
@@ -118,10 +122,7 @@ async def _wait(read_to_end: Callable[[], Awaitable[None]], patience: float) -> 
         return
 
 
-async def _failure(
-    job: Job, end: JobEnd, read_to_end: Callable[[], Awaitable[None]], patience: float
-) -> JobFailed:
-    await _wait(read_to_end, patience)
+def _failure(job: Job, end: JobEnd, removal: str) -> JobFailed:
     first = kubeflow_wording.first_failed(end)
     found = _verdict(first)
     own = ""
@@ -131,7 +132,7 @@ async def _failure(
         own = error_text(found.verdict if found else None, _status(first), tail)
     elif end.phase is JobPhase.COMPLETE and not any(_verdict(known) for known in end.ranks.values()):
         own = _ran_elsewhere(job)
-    text = kubeflow_wording.failure(job, end, own)
+    text = kubeflow_wording.failure(job, end, own, removal)
     return verdict.CannotBegin(text) if found and found.verdict.before_user_code else JobFailed(text)
 
 
