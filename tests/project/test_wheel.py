@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is delivered."""
 
+import configparser
 import subprocess
 import sys
 import zipfile
@@ -27,12 +28,15 @@ def test_the_wheel_holds_the_whole_package_and_nothing_else(wheel):
     assert {name.partition("/")[0] for name in delivered} == {"covalent_joblog_plugin"}
 
 
-def test_the_wheel_names_its_executors_and_its_licence(wheel):
+def test_the_wheel_names_its_executors_its_command_and_its_licence(wheel):
     (entry_points,) = [name for name in wheel.namelist() if name.endswith("entry_points.txt")]
-    assert wheel.read(entry_points).decode().split() == [
-        "[covalent.executor.executor_plugins]",
-        *("joblog_kubeflow", "=", "covalent_joblog_plugin.executors.joblog_kubeflow"),
-        *("joblog_local", "=", "covalent_joblog_plugin.executors.joblog_local"),
-        *("joblog_slurm", "=", "covalent_joblog_plugin.executors.joblog_slurm"),
-    ]
+    named = configparser.ConfigParser()
+    named.read_string(wheel.read(entry_points).decode())
+    assert {section: dict(named[section]) for section in named.sections()} == {
+        "console_scripts": {"joblog": "covalent_joblog_plugin.cli.main:joblog"},
+        "covalent.executor.executor_plugins": {
+            name: f"covalent_joblog_plugin.executors.{name}"
+            for name in ("joblog_kubeflow", "joblog_local", "joblog_slurm")
+        },
+    }
     assert [name for name in wheel.namelist() if name.endswith("licenses/LICENSE")]
