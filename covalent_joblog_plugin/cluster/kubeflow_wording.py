@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 RANKS = 8
 """Ranks an error text tells of."""
+_NO_START = {"StartError", "ContainerCannotRun"}
 _STOPPED = {143, 137}
 """Exit codes of a container whose pod was told to go: by SIGTERM, or by SIGKILL when its time was over."""
 _JOB = {
-    "DeadlineExceeded": "it reached its deadline: raise it, or the runtime's activeDeadlineSeconds",
+    "DeadlineExceeded": "the job reached its deadline: raise it, or the runtime's activeDeadlineSeconds",
     "TrainingRuntimeNotSupported": "this Trainer does not serve that kind of runtime: use another runtime",
     "Deleted": "run the node again, and ask who or what deletes jobs in this namespace",
 }
@@ -29,9 +30,7 @@ _POD_DELETED = (
     "pods in this namespace"
 )
 _CONTAINER = {
-    "OOMKilled": "it used more memory than its limit: raise memory in resources",
-    "StartError": "the container could not be started: often the image has no such program; look at python=",
-    "ContainerCannotRun": "the container could not be started: look at python= and at the image",
+    "OOMKilled": "the function used more memory than its limit: raise memory in resources",
     "ContainerStatusUnknown": "its machine lost sight of it: the machine may have failed; run the node again",
     "Evicted": "its machine ran short of something: ask for what it needs in resources",
     "Preempting": "a job of higher priority took its place: run it again, or set priority_class",
@@ -99,12 +98,14 @@ def headline(job: Job, end: JobEnd) -> str:
     return f"{job.workload.kind} {job.name} in namespace {job.spec.namespace} {state}{told}"
 
 
-def cure(end: JobEnd) -> str:
+def cure(job: Job, end: JobEnd) -> str:
     """What the end means and what to do; empty where the headline says it all."""
     first = first_failed(end)
     if first is not None:
         seen = first.seen
-        for reason, told in ((seen.reason, _started(seen)), (seen.pod_reason, seen.pod_message)):
+        if seen.reason in _NO_START:
+            return f"{_program(job, seen)} cannot be started{_told(seen.message)}"
+        for reason, told in ((seen.reason, ""), (seen.pod_reason, seen.pod_message)):
             if reason in _CONTAINER:
                 return f"{_CONTAINER[reason]}{f' ({told.strip()})' if told else ''}"
     if end.reason in _JOB:
@@ -114,9 +115,22 @@ def cure(end: JobEnd) -> str:
     return _POD_DELETED if _told_to_go(first.seen) or first.seen.exit_code is None else ""
 
 
-def _started(seen: ContainerInstance) -> str:
-    """What the container runtime said of a container it could not start; empty for others."""
-    return seen.message if seen.reason in {"StartError", "ContainerCannotRun"} else ""
+def no_python(job: Job, seen: ContainerInstance) -> str:
+    """What to tell where a container ended, and our runner did not say how it went."""
+    return (
+        f"{_program(job, seen)} ended with {exit_text(seen)} and did not run our runner: it must start "
+        "Python 3.8 or later"
+    )
+
+
+def _program(job: Job, seen: ContainerInstance) -> str:
+    """What was to start Python, and where."""
+    named = f"python={job.spec.command[0]!r}" if job.spec.command else "python="
+    return f"{named} in image {seen.image or job.spec.image}"
+
+
+def _told(message: str) -> str:
+    return f": {message.strip()}" if message.strip() else ""
 
 
 def failure(job: Job, end: JobEnd, own: str, removal: str = "") -> str:
@@ -129,7 +143,9 @@ def failure(job: Job, end: JobEnd, own: str, removal: str = "") -> str:
         removal: What was done to a job that was given up; empty where nothing was.
     """
     unstarted = end.unstarted if len(end.ranks) < job.spec.num_nodes else ""
-    lines = [own, headline(job, end), _message(end), cure(end), *_other_ranks(end), unstarted]
+    known = cure(job, end)
+    lines = [own, headline(job, end), _message(end), "" if known in own else known]
+    lines += [*_other_ranks(end), unstarted]
     if end.reason == UNSTARTABLE and unstarted:
         lines.insert(0, lines.pop())
     return "\n".join([line for line in lines if line] + [removal or where_to_look(job)])
@@ -155,7 +171,20 @@ def why_waiting(job: Job, state: JobState | None, found: Sequence[ContainerInsta
         return _suspended(job)
     if not found:
         return podless
-    return "; ".join(dict.fromkeys(seen.why_waiting for seen in found if seen.why_waiting))
+    return "; ".join(_summaries(job, [seen for seen in found if seen.why_waiting]))
+
+
+def _summaries(job: Job, waiting: Sequence[ContainerInstance]) -> list[str]:
+    """What pods wait for: once for all that wait for the same, in the words of the one that says most."""
+    groups: dict[str, list[ContainerInstance]] = {}
+    for seen in waiting:
+        groups.setdefault(seen.why_waiting.partition(" (")[0], []).append(seen)
+    total = job.spec.num_nodes
+    return [
+        f"{f'pod {group[0].pod}' if len(group) == 1 else f'{len(group)} of {total} pods'}: "
+        f"{max((seen.why_waiting for seen in group), key=len)}"
+        for group in groups.values()
+    ]
 
 
 def _suspended(job: Job) -> str:

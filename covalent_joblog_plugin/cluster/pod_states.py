@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ _IMAGE = {
 _CREATE = {"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError"}
 _AS_USUAL = {"", "ContainerCreating", "PodInitializing"}
 _ENDED = {"Failed", "Succeeded"}
+_NO_CLAIM = re.compile(r'persistentvolumeclaim "([^"]+)" not found')
 
 
 def condition(status: Mapping[str, Any], kind: str) -> dict[str, Any]:
@@ -56,6 +58,7 @@ def instances(
         # The node may have refused the pod before it had containers.
         state: dict[str, Any] = {"terminated": {}} if status.get("phase") in _ENDED else {}
         return [_instance(common, state, 0, "", why, unstartable)]
+    common["image"] = str(found.get("image") or "")
     count = int(found.get("restartCount") or 0)
     state = found.get("state") or {}
     before = found.get("lastState") or {}
@@ -141,22 +144,22 @@ def _started_at(ended: Mapping[str, Any]) -> str | None:
 
 def _why(pod: Mapping[str, Any], container: str, found: Mapping[str, Any] | None) -> tuple[str, bool]:
     """Why the container does not run, in words, and whether somebody has to help; ("", False) if it does."""
-    status, name = pod.get("status") or {}, pod["metadata"]["name"]
+    status = pod.get("status") or {}
     phase = status.get("phase")
     if phase in _ENDED:
         return ("" if found else _refused(pod)), False
     for scheduled in status.get("conditions") or ():
         if scheduled.get("type") == "PodScheduled" and scheduled.get("status") == "False":
-            return _unscheduled(name, scheduled), False
+            return _unscheduled(pod["metadata"].get("namespace", ""), scheduled)
     for before in status.get("initContainerStatuses") or ():
-        why, unstartable = _held_up(name, before)
+        why, unstartable = _held_up(before)
         if why:
             return why, unstartable
     if found is not None:
-        return _held_up(name, found)
+        return _held_up(found)
     if status.get("containerStatuses"):
         others = ", ".join(item["name"] for item in status["containerStatuses"])
-        return f"pod {name} has no container {container}, only {others}: the runtime must have one", True
+        return f"it has no container {container}, only {others}: the runtime must have one", True
     return "", False
 
 
@@ -164,25 +167,30 @@ def _refused(pod: Mapping[str, Any]) -> str:
     status, spec = pod["status"], pod.get("spec") or {}
     reason = status.get("reason") or "no reason given"
     told = f": {status['message']}" if status.get("message") else ""
-    return f"node {spec.get('nodeName', '')} did not start pod {pod['metadata']['name']} ({reason}){told}"
+    return f"node {spec.get('nodeName', '')} did not start it ({reason}){told}"
 
 
-def _unscheduled(pod: str, scheduled: Mapping[str, Any]) -> str:
+def _unscheduled(namespace: str, scheduled: Mapping[str, Any]) -> tuple[str, bool]:
     reason, message = scheduled.get("reason", ""), scheduled.get("message", "")
     if reason == "SchedulingGated":
-        return f"pod {pod} waits at a scheduling gate"
+        return "it waits at a scheduling gate", False
+    if claim := _NO_CLAIM.search(message):
+        return (
+            f"it cannot be scheduled: there is no PersistentVolumeClaim {claim[1]}, see kubectl -n "
+            f"{namespace} get pvc. Name another one in volumes, or create it"
+        ), True
     return (
-        f"pod {pod} cannot be scheduled ({reason}): {message.rstrip('.') or 'no message'}. It waits until "
+        f"it cannot be scheduled ({reason}): {message.rstrip('.') or 'no message'}. It waits until "
         "there is room; if there never is, ask for less in resources, or change node_selector and tolerations"
-    )
+    ), False
 
 
-def _held_up(pod: str, status: Mapping[str, Any]) -> tuple[str, bool]:
+def _held_up(status: Mapping[str, Any]) -> tuple[str, bool]:
     waiting = (status.get("state") or {}).get("waiting")
     reason = (waiting or {}).get("reason", "")
     if waiting is None or reason in _AS_USUAL:
         return "", False
-    what = f"container {status.get('name', '')} of pod {pod}"
+    what = f"container {status.get('name', '')}"
     told = f": {waiting['message']}" if waiting.get("message") else ""
     if reason in _IMAGE:
         image = f"image {status.get('image') or ''}".rstrip()
@@ -191,5 +199,5 @@ def _held_up(pod: str, status: Mapping[str, Any]) -> tuple[str, bool]:
     if reason in _CREATE:
         return f"{what} cannot be created ({reason}){told}", True
     if reason == "CrashLoopBackOff":
-        return f"{what} failed and is started again after a pause{told}", False
+        return f"{what} failed and is started again after a pause ({reason}){told}", False
     return f"{what} waits ({reason}){told}", False

@@ -143,6 +143,7 @@ class ContainerInstance:
         exit_code: Of the terminated container; 128 + n where signal n ended it.
         signal: Where the container runtime tells it apart; most do not.
         reason: Why it terminated, such as ``OOMKilled`` or ``Error``.
+        image: What it runs or is to run; empty where the node has not said so yet.
         message: Its termination message: what it wrote to ``/dev/termination-log``, at most 4096 bytes.
         started_at: RFC 3339; None where unknown.
         finished_at: RFC 3339; None where unknown.
@@ -151,7 +152,8 @@ class ContainerInstance:
         pod_phase: ``Pending``, ``Running``, ``Succeeded``, ``Failed`` or ``Unknown``.
         pod_reason: Why the pod ended, such as ``Evicted`` or ``DeadlineExceeded``; else empty.
         pod_message: The same in words.
-        why_waiting: Why it does not run, and what to do; empty when it runs, ran, or starts as usual.
+        why_waiting: Why it does not run, and what to do, said of the pod, whose name is not in it; what is
+            before the first parenthesis is the kind of trouble. Empty when it runs, ran, or starts as usual.
         unstartable: Whether it will not start unless somebody helps.
     """
 
@@ -167,6 +169,7 @@ class ContainerInstance:
     exit_code: int | None = None
     signal: int | None = None
     reason: str = ""
+    image: str = ""
     message: str = ""
     started_at: str | None = None
     finished_at: str | None = None

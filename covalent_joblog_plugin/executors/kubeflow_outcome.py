@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from covalent_joblog_plugin.cluster.kubeflow_job import Instance, Job, JobEnd
+    from covalent_joblog_plugin.model.records import Stream
     from covalent_joblog_plugin.payload.pod_bundle import PodVerdict
 
 log = logging.getLogger(__name__)
@@ -127,17 +128,35 @@ def _failure(job: Job, end: JobEnd, removal: str) -> JobFailed:
     found = _verdict(first)
     own = ""
     if first is not None and (found is not None or first.seen.exit_code):
-        spools = first.output.spools
-        tail = (spools.get("stderr") or spools["log"]).tail
-        own = error_text(found.verdict if found else None, _status(first), tail)
+        own = _words(job, end, first, found)
     elif end.phase is JobPhase.COMPLETE and not any(_verdict(known) for known in end.ranks.values()):
         own = _ran_elsewhere(job)
     text = kubeflow_wording.failure(job, end, own, removal)
     return verdict.CannotBegin(text) if found and found.verdict.before_user_code else JobFailed(text)
 
 
+def _words(job: Job, end: JobEnd, first: Instance, found: PodVerdict | None) -> str:
+    """What is known of the function on the rank that failed first."""
+    seen, spools, status = first.seen, first.output.spools, _status(first)
+    cause = kubeflow_wording.cure(job, end)
+    if found is None and status > 0 and not cause:
+        cause = kubeflow_wording.no_python(job, seen)
+    stream: Stream = "stderr" if job.framing else "log"
+    tail = spools[stream].tail
+    if found is None and not tail:  # what is not our runner's has no mark that says stderr
+        tail = spools["stdout" if job.framing else "log"].tail
+    whole = f"the node's {'stderr' if job.framing else 'stdout'}"
+    if seen.rank:
+        whole = f"rank{seen.rank}.{stream} of the node"
+    return error_text(found.verdict if found else None, status, tail, cause=cause, whole=whole)
+
+
 def _ran_elsewhere(job: Job) -> str:
-    lines = ["the job is complete, but none of its nodes tells that it ran the function"]
+    python = f"python={job.spec.command[0]!r}" if job.spec.command else "python="
+    lines = [
+        "the job is complete, but none of its nodes tells that it ran the function",
+        f"does {python} start Python in the image?",
+    ]
     if job.spec.runtime:
         lines.append(
             "a runtime for MPI runs it in a launcher instead, which this executor does not serve: if "

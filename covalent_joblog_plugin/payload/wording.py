@@ -18,31 +18,54 @@ LINE_LIMIT = 1000
 """Characters of a message or line that an error text shows."""
 
 
-def error_text(verdict: Verdict | None, exit_status: int, stderr: bytes = b"") -> str:
+def error_text(
+    verdict: Verdict | None,
+    exit_status: int,
+    stderr: bytes = b"",
+    *,
+    cause: str = "",
+    whole: str = "the node's stderr",
+) -> str:
     """What to tell the user about a call that gave no result.
 
     Args:
         verdict: What the runner left; None, or the kind ``died``, where it left nothing.
         exit_status: Of the process; -n where signal n ended it.
         stderr: The end of what it wrote to stderr, some KiB.
+        cause: Why the process ended, where somebody knows; it leads, and nothing is guessed then.
+        whole: Where all of stderr is.
     """
-    if verdict is None or verdict.kind == "died":
-        lines = [f"{_ended(exit_status)} before the function returned; {_cause(exit_status)}"]
-    elif verdict.kind == "ok":
-        lines = [f"the function returned, but then {_ended(exit_status)}; {_cause(exit_status)}"]
-    elif verdict.kind == "exception" and verdict.type in stderr.decode("utf-8", "replace"):
+    text = stderr.decode("utf-8", "replace")
+    if verdict is None or verdict.kind in {"died", "ok"}:
+        lines = _without_result(verdict, exit_status, cause, dumped=_DUMP in text)
+    elif verdict.kind == "exception":
         # What it said before it failed is worth as much as the traceback, which is the end of it.
-        lines = _exception(verdict, [])
+        told = verdict.type in text
+        lines = [*_exception(verdict, traced=not told), *_all_of_it(verdict, whole)]
+        text = text if told else ""
     else:
         return "\n".join(_TEXTS.get(verdict.kind, _unknown)(verdict))
-    last = _last_lines(stderr.decode("utf-8", "replace"))
+    last = _last_lines(text)
     return "\n".join([*lines, "stderr ended with:", *last] if last else lines)
+
+
+def _without_result(verdict: Verdict | None, exit_status: int, cause: str, *, dumped: bool) -> list[str]:
+    ended = _ended(exit_status)
+    returned = verdict is not None and verdict.kind == "ok"
+    what = f"the function returned, but then {ended}" if returned else f"{ended} before the function returned"
+    if cause:
+        return [cause, what]
+    guess = "an extension module or library crashed: stderr tells where" if dumped else _cause(exit_status)
+    return [f"{what}; {guess}"]
 
 
 def _last_lines(text: str) -> list[str]:
     # Not splitlines(): it takes other characters for line ends, too.
     lines = text.rstrip("\r\n").split("\n")
-    return [_short(line) for line in lines[-TAIL_LINES:]] if any(lines) else []
+    dumps = [at for at, line in enumerate(lines) if line.startswith(_DUMP)]
+    # The innermost call stands first in it, and at its end a list of modules.
+    shown = lines[dumps[-1] :][:TAIL_LINES] if dumps else lines[-TAIL_LINES:]
+    return [_short(line) for line in shown] if any(lines) else []
 
 
 def _short(text: str) -> str:
@@ -73,6 +96,8 @@ def _cause(exit_status: int) -> str:
     return "Python had no chance to say why: os._exit does that, or a library that ends the process"
 
 
+_DUMP = "Fatal Python error: "
+"""How ``faulthandler`` begins to tell what was running when a signal came."""
 _CAUSES = {
     "SIGKILL": "often the kernel's out-of-memory killer, or a limit on memory or time: ask for more memory, "
     "or look into the kernel's log of that machine",
@@ -87,11 +112,15 @@ _CAUSES = {
 }
 
 
-def _exception(verdict: Verdict, traceback: list[str] | None = None) -> list[str]:
-    lines = [_headline(verdict), *(_last_lines(verdict.traceback) if traceback is None else traceback)]
+def _exception(verdict: Verdict, *, traced: bool) -> list[str]:
+    lines = [_headline(verdict), *(_last_lines(verdict.traceback) if traced else [])]
     if verdict.module.split(".")[0] == "covalent":
         return [*lines, f"the function imports covalent; {_install_covalent(verdict)}"]
-    return [*lines, *_missing_module(verdict), "the whole traceback stands in the node's stderr"]
+    return [*lines, *_missing_module(verdict)]
+
+
+def _all_of_it(verdict: Verdict, whole: str) -> list[str]:
+    return [] if verdict.module.split(".")[0] == "covalent" else [f"the whole traceback stands in {whole}"]
 
 
 def _headline(verdict: Verdict) -> str:
@@ -213,7 +242,6 @@ def _unknown(verdict: Verdict) -> list[str]:
 
 
 _TEXTS: dict[str, Callable[[Verdict], list[str]]] = {
-    "exception": _exception,
     "exit": _exit,
     "unpicklable": _unpicklable,
     "unloadable": _unloadable,

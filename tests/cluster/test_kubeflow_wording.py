@@ -81,7 +81,10 @@ def test_no_rank_failed():
 @pytest.mark.parametrize(
     ("about", "words"),
     [
-        ({"code": 128, "reason": "StartError", "message": "exec: no"}, ["look at python=", "(exec: no)"]),
+        (
+            {"code": 128, "reason": "StartError", "message": "exec: no", "image": "i:1"},
+            ["python='python3' in image i:1 cannot be started: exec: no"],
+        ),
         (
             {"code": 137, "pod_reason": "Evicted", "pod_message": "low on memory"},
             ["ran short", "(low on memory)"],
@@ -102,7 +105,7 @@ def test_what_a_container_tells_and_what_to_do(about, words):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"reason": "DeadlineExceeded"}, ["FAILED: DeadlineExceeded", "it reached its deadline"]),
+        ({"reason": "DeadlineExceeded"}, ["FAILED: DeadlineExceeded", "the job reached its deadline"]),
         ({"reason": "Deleted", "phase": None}, ["GONE: Deleted", "who or what deletes jobs"]),
         (
             {"reason": "Unstartable", "phase": JobPhase.PENDING, "unstarted": "pod p has no image"},
@@ -149,8 +152,24 @@ def test_who_can_resume_a_suspended_job(kind, queue, words):
 
 def test_a_job_that_is_over_waits_for_nothing():
     waits = ContainerInstance(0, "pod-0", "uid-0", why_waiting="no image")
-    assert wording.why_waiting(job(), JobState(JobPhase.RUNNING), [waits], "") == "no image"
+    assert wording.why_waiting(job(), JobState(JobPhase.RUNNING), [waits], "") == "pod pod-0: no image"
     assert wording.why_waiting(job(), JobState(JobPhase.FAILED), [waits], "") == ""
+
+
+def test_what_several_pods_wait_for_is_told_once_with_their_number():
+    reasons = ["no image (ErrImagePull): a", "no image (ImagePullBackOff): the cause", "no room (U): b"]
+    waits = [ContainerInstance(n, f"pod-{n}", f"uid-{n}", why_waiting=why) for n, why in enumerate(reasons)]
+    text = wording.why_waiting(job(num_nodes=3), JobState(JobPhase.PENDING), waits, "")
+    assert text == "2 of 3 pods: no image (ImagePullBackOff): the cause; pod pod-2: no room (U): b"
+
+
+def test_a_job_that_was_given_up_tells_first_why_and_then_what_was_done_to_it():
+    given_up = end(reason=wording.UNSTARTABLE, phase=JobPhase.PENDING, unstarted="2 of 2 pods: no image")
+    lines = wording.failure(job(), given_up, "", "TrainJob train-1f was deleted").split("\n")
+    assert lines[0] == "2 of 2 pods: no image"
+    assert lines[-1] == "TrainJob train-1f was deleted"
+    assert given_up.given_up
+    assert "kubectl" not in "".join(lines)
 
 
 def event(message, name="train-1f-node-0", reason="FailedCreate", time="2026-01-01T00:00:01Z"):

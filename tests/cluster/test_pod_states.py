@@ -110,7 +110,7 @@ def test_the_same_instance_has_the_same_id_before_and_after_its_successor_begins
 
 def test_a_crash_loop_is_told_and_goes_on_by_itself():
     found = seen("crash loop")[1]
-    assert "started again after a pause: back-off 10s" in found.why_waiting
+    assert "started again after a pause (CrashLoopBackOff): back-off 10s" in found.why_waiting
     assert not found.unstartable
 
 
@@ -145,7 +145,19 @@ def test_an_init_container_without_image_is_named():
     pod["status"]["containerStatuses"][0]["state"] = {"waiting": {"reason": "PodInitializing"}}
     (found,) = PyTorchJob().instances(pod)
     assert found.unstartable
-    assert "container init-pytorch of pod w2-worker-0 has no image (ImagePullBackOff)" in found.why_waiting
+    assert found.why_waiting.startswith("container init-pytorch has no image (ImagePullBackOff)")
+
+
+def test_a_claim_that_is_not_there_is_named_and_nobody_waits_for_room():
+    message = '0/1 nodes are available: persistentvolumeclaim "data" not found. not found'
+    scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    pod = changed("created", conditions=[scheduled])
+    pod["metadata"]["namespace"] = "wl"
+    (found,) = TrainJob().instances(pod)
+    assert found.unstartable
+    assert "no PersistentVolumeClaim data, see kubectl -n wl get pvc" in found.why_waiting
+    assert "volumes" in found.why_waiting
+    assert "room" not in found.why_waiting
 
 
 def test_a_pod_that_its_machine_refused():

@@ -7,6 +7,7 @@ import pytest
 
 from covalent_joblog_plugin.cluster import kubeflow_wording
 from covalent_joblog_plugin.cluster.job_events import why_no_pods
+from covalent_joblog_plugin.cluster.kubeflow_job import Job
 from covalent_joblog_plugin.cluster.pytorch_job import PyTorchJob
 from covalent_joblog_plugin.cluster.train_job import TrainJob
 from covalent_joblog_plugin.model.errors import OptionError
@@ -45,7 +46,10 @@ async def test_why_a_container_does_not_run_is_told(jobs, kind, changes, words, 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"command": ["nosuchprogram"]}, ["exit code 128, StartError", "look at python="]),
+        (
+            {"command": ["nosuchprogram"]},
+            ["exit code 128, StartError", "python='nosuchprogram' in image ", "not found"],
+        ),
         ({"code": "x = b'x' * 300_000_000", "resources": {"memory": "64Mi"}}, ["OOMKilled", "raise memory"]),
         ({"code": "import ctypes; ctypes.string_at(0)"}, ["signal 11 (SIGSEGV)"]),
     ],
@@ -54,8 +58,8 @@ async def test_how_a_container_ended_is_told(jobs, changes, words):
     kind, spec = TrainJob(), jobs.spec("ends", **changes)
     async with jobs.submitted(kind, spec) as seen:
         await jobs.over(kind, spec, seen)
-    end = seen.end()
-    told = f"{kubeflow_wording.exit_text(end.ranks[0].seen)} {kubeflow_wording.cure(end)}"
+    end, job = seen.end(), Job(kind, spec, {}, framing=True, counts=lambda _: None)
+    told = f"{kubeflow_wording.exit_text(end.ranks[0].seen)} {kubeflow_wording.cure(job, end)}"
     assert [word for word in words if word not in told] == []
 
 

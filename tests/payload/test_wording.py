@@ -113,6 +113,45 @@ def test_the_last_lines_of_stderr_are_shown_whatever_their_bytes():
     ]
 
 
+DUMP = (
+    """\
+before
+Fatal Python error: Segmentation fault
+
+Current thread 0x1 (most recent call first):
+  File "crash.py", line 3 in crash
+"""
+    + "".join(f'  File "deep.py", line {n} in call\n' for n in range(50))
+    + "\nExtension modules: a, b (total: 2)\n"
+)
+
+
+def test_of_a_dump_of_the_interpreter_the_innermost_calls_are_shown():
+    lines = error_text(Verdict("died"), -11, DUMP.encode()).split("\n")
+
+    assert lines[0].startswith("the process was ended by signal 11 (SIGSEGV) before the function returned; ")
+    assert "PYTHONFAULTHANDLER" not in lines[0]
+    assert lines[2] == "Fatal Python error: Segmentation fault"
+    assert lines[5] == '  File "crash.py", line 3 in crash'
+    assert len(lines) == 2 + TAIL_LINES
+
+
+def test_a_known_cause_leads_and_nothing_is_guessed():
+    lines = error_text(Verdict("died"), -9, b"last words", cause="no memory: ask for more").split("\n")
+
+    assert lines[:2] == [
+        "no memory: ask for more",
+        "the process was ended by signal 9 (SIGKILL) before the function returned",
+    ]
+    assert lines[-1] == "last words"
+
+
+def test_where_the_whole_traceback_stands_is_the_callers_to_say():
+    text = error_text(Verdict("exception", type="ValueError"), 1, whole="rank1.stderr of the node")
+
+    assert text.endswith("the whole traceback stands in rank1.stderr of the node")
+
+
 def test_silence_on_stderr_is_not_mentioned():
     assert "stderr ended" not in error_text(None, -11, b"\n\n")
 
