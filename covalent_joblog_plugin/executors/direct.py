@@ -50,10 +50,15 @@ def open_output(executor: JobLogExecutor, handle: Any) -> OutputReader:
         ) from error
 
 
+_BOUNDS = ("max_log_bytes", "max_node_bytes")
+"""Options that whoever goes on storing must heed."""
+
+
 def kept(executor: JobLogExecutor) -> dict[str, Any]:
     """What is kept of an executor beside the output, so that ``restored`` can make it again; JSON."""
     # A name that an author misspelt must not cost the task.
-    options = {name: getattr(executor, name) for name in executor.direct_options if hasattr(executor, name)}
+    names = (*executor.direct_options, *_BOUNDS)
+    options = {name: getattr(executor, name) for name in names if hasattr(executor, name)}
     return {"name": executor.short_name(), "options": options}
 
 

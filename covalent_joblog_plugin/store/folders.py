@@ -26,7 +26,7 @@ _NAMED = 20
 
 @dataclass(frozen=True, slots=True)
 class StoredJob:
-    """A node that an executor of this plugin ran, as its folder tells of it.
+    """A node as its folder tells of it; one that no executor of this plugin ran has little to tell.
 
     Attributes:
         dispatch_id: The dispatch.
@@ -35,8 +35,8 @@ class StoredJob:
         folder: The node's folder.
         handle: Its job's, as its executor announced it; None where none was submitted.
         executor: What is kept of its executor; None where none was submitted.
-        instance: The server process that writes or wrote its output.
-        state: What that process said last of it, in the words of ``NodeState``.
+        state: What its writer said last of it, in the words of ``NodeState``; empty where there was none.
+        writer: The process that writes or wrote its output, see ``state.writer_lives``.
     """
 
     dispatch_id: str
@@ -45,8 +45,13 @@ class StoredJob:
     folder: Path
     handle: Any
     executor: dict[str, Any] | None
-    instance: str
     state: str
+    writer: dict[str, Any] | None
+
+    @property
+    def result_file(self) -> Path:
+        """Where Covalent keeps its value, when it has it."""
+        return self.folder / RESULT_FILE
 
     def __str__(self) -> str:
         named = f" ({self.name})" if self.name else ""
@@ -93,7 +98,7 @@ def find_jobs(results: Path, dispatch_id: str, node: int | str | None) -> list[S
         OutputNotFound: There is no such node.
         OSError: A folder cannot be read.
     """
-    jobs = [job for folder in _nodes(results / dispatch_id) if (job := _job(dispatch_id, folder))]
+    jobs = [_job(dispatch_id, folder) for folder in _nodes(results / dispatch_id)]
     if node is None:
         found = [job for job in jobs if job.handle is not None]
     elif isinstance(node, int):
@@ -102,9 +107,10 @@ def find_jobs(results: Path, dispatch_id: str, node: int | str | None) -> list[S
         found = [job for job in jobs if fnmatchcase(job.name, node)]
     if not found:
         there = [f"{job.node_id} ({job.name})" for job in jobs if job.handle is not None][:_NAMED]
-        what = "node with a job" if node is None else f"node {node!r} with output of this plugin's"
+        what = "node with a job" if node is None else f"node {node!r}"
         raise OutputNotFound(
-            f"dispatch {dispatch_id} has no {what} in {results}; it has {', '.join(there) or 'none'}", there
+            f"dispatch {dispatch_id} has no {what} in {results}; with jobs: {', '.join(there) or 'none'}",
+            there,
         )
     return found
 
@@ -126,10 +132,8 @@ def _nodes(dispatch: Path) -> list[Path]:
     return [folders[number] for number in sorted(folders)]
 
 
-def _job(dispatch_id: str, folder: Path) -> StoredJob | None:
-    state = read_state(folder / OUR_FOLDER / STATE_FILE)
-    if state is None:
-        return None
+def _job(dispatch_id: str, folder: Path) -> StoredJob:
+    state = read_state(folder / OUR_FOLDER / STATE_FILE) or {}
     known = state.get("remembered", {})
     return StoredJob(
         dispatch_id,
@@ -138,6 +142,6 @@ def _job(dispatch_id: str, folder: Path) -> StoredJob | None:
         folder,
         known.get("job"),
         known.get("executor"),
-        str(state.get("instance", "")),
         str(state.get("state", "")),
+        state.get("writer"),
     )

@@ -29,7 +29,7 @@ from .nodes import job_handle, node_state, node_status, open_nodes
 from .opening import open_node
 from .outputs import RawOutput
 from .sizes import recorder
-from .state import INSTANCE, NodeState, read_state, write_state
+from .state import INSTANCE, NodeState, read_state, write_state, writer
 from .threads import in_database, in_writer
 from .views import Snapshot
 
@@ -272,7 +272,7 @@ class NodeOutput:
     def save_state(self) -> None:
         """Write down which server instance writes this node and whether it has ended; raises OSError."""
         state = {"instance": INSTANCE, "state": self.state.value, "remembered": self.remembered}
-        write_state(self.folder / STATE_FILE, state)
+        write_state(self.folder / STATE_FILE, state | {"writer": writer()})
 
     def _remember(self, values: dict[str, Any]) -> None:
         with self._lock:

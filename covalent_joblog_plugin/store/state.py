@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which server instance writes a node's output, and whether it has ended: ``state.json``."""
+"""Which server instance, as which process, writes a node's output, and what became of it: ``state.json``."""
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 import time
 import uuid
 from enum import Enum
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Any
 
 INSTANCE = uuid.uuid4().hex
 """Names this process; a restarted server is another instance."""
@@ -32,6 +31,34 @@ class NodeState(str, Enum):
     """Another server instance left the node RUNNING; Covalent never ends it."""
     ABSENT = "absent"
     """Nothing of ours was ever stored for it."""
+
+
+def writer() -> dict[str, Any]:
+    """What tells this process from all others, on all machines; JSON."""
+    pid = os.getpid()
+    return {"host": socket.gethostname(), "boot": _boot(), "pid": pid, "started": _started(pid)}
+
+
+def writer_lives(known: dict[str, Any] | None) -> bool | None:
+    """Whether the process that ``writer`` described still runs; None where that cannot be known here."""
+    if known is None or known.get("host") != socket.gethostname():
+        return None
+    return known.get("boot") == _boot() and known.get("started") == _started(int(known["pid"]))
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+
+
+def _started(pid: int) -> int | None:
+    """When a process started, in clock ticks since the boot; None where there is none, or only its rest."""
+    try:
+        line = Path(f"/proc/{pid}/stat").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The second field is the program's name in brackets and may hold brackets itself.
+    values = line[line.rindex(b")") + 2 :].split()
+    return None if values[0] in b"ZX" else int(values[19])
 
 
 def read_state(path: Path) -> dict[str, Any] | None:

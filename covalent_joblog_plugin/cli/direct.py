@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs found in Covalent's results folder and read straight from their cluster: no server takes part."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from covalent_joblog_plugin.model.capabilities import Answer
+from covalent_joblog_plugin.model.errors import (
+    AuthenticationError,
+    BadSelection,
+    OutputError,
+    OutputNotFound,
+    OutputNotYet,
+    OutputUnsupported,
+    TransportError,
+)
+from covalent_joblog_plugin.store.folders import find_dispatch, find_jobs
+from covalent_joblog_plugin.text.lines import Lines
+from covalent_joblog_plugin.text.terminal import safe
+
+from . import console
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator
+
+    from covalent_joblog_plugin.model.reader import OutputReader
+    from covalent_joblog_plugin.model.records import Stream
+    from covalent_joblog_plugin.store.folders import StoredJob
+
+AGAIN = 5.0
+"""Seconds until a cluster that did not answer, or a job that has not begun, is asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Bytes of one output as the cluster has them.
+
+    Attributes:
+        execution: Which start of the job wrote them; None where the cluster does not number them.
+        data: The bytes.
+    """
+
+    execution: int | None
+    data: bytes
+
+
+def jobs(dispatch: str | None, node: int | str | None) -> list[StoredJob]:
+    """The nodes asked for, from the results folder of Covalent's configuration.
+
+    Raises:
+        BadSelection: Several dispatches begin so.
+        OutputNotFound: There is no such dispatch or node.
+    """
+    from covalent._shared_files.config import get_config
+
+    results = Path(get_config("dispatcher.results_dir"))
+    try:
+        return find_jobs(results, find_dispatch(results, dispatch), node)
+    except (OSError, ValueError) as error:
+        raise OutputNotFound(
+            f"{results} cannot be read: {error}; run this as the user of Covalent's server"
+        ) from error
+
+
+def one_job(dispatch: str | None, node: int | str | None) -> StoredJob:
+    """The one node asked for; raises as ``jobs`` does, and ``BadSelection`` where there are several."""
+    found = jobs(dispatch, node)
+    if len(found) > 1:
+        there = ", ".join(f"{job.node_id} ({job.name})" for job in found[:20])
+        raise BadSelection("node", f"{found[0].dispatch_id} has several: {there}; say which")
+    return found[0]
+
+
+@asynccontextmanager
+async def opened(job: StoredJob) -> AsyncIterator[OutputReader]:
+    """A reader of the node's job, closed in the end.
+
+    Raises:
+        OutputNotYet: No job was submitted for it.
+        OutputUnsupported: It cannot be read without a server.
+        OptionError: An option of its executor cannot work any more.
+    """
+    from covalent_joblog_plugin.executors.direct import open_output, restored
+
+    if job.handle is None:
+        raise OutputNotYet(
+            f"{job} has no job: it waited when its server was stopped, or its executor is of another kind; "
+            "dispatch again, or read what is stored: joblog logs"
+        )
+    if job.executor is None:
+        raise OutputUnsupported(
+            f"{job} was run by an earlier version, which did not keep how its cluster is reached; in Python, "
+            f"covalent_joblog_plugin.open_output(executor, {job.handle!r}) reads it"
+        )
+    reader = open_output(restored(job.executor), job.handle)
+    try:
+        yield reader
+    finally:
+        await reader.close()
+
+
+async def pieces(
+    reader: OutputReader,
+    *,
+    stream: Stream,
+    rank: int = 0,
+    execution: int | None = None,
+    start: int = 0,
+    follow: bool = False,
+) -> AsyncGenerator[Piece, None]:
+    """The bytes of one output, execution after execution; each is read to its end before the next one.
+
+    With ``follow`` a cluster that does not answer is asked again, and so is a job that has not begun.
+
+    Args:
+        reader: Of the job.
+        stream: Which one.
+        rank: Whose.
+        execution: Only this one; None for all that there are.
+        start: Byte offset in the first of them.
+        follow: Whether to go on until the job's end.
+
+    Raises:
+        OutputError: See ``OutputReader.output``.
+        TransportError: The cluster cannot be reached, and ``follow`` is not wanted, or it refuses us.
+    """
+    done: set[int | None] = set()
+    while True:
+        known = await _patiently(reader, execution, follow=follow)
+        fresh = [number for number in known if number not in done]
+        if not fresh:
+            return
+        for number in fresh:
+            last = follow and number == known[-1]
+            async with aclosing(_one(reader, number, stream, rank, start, follow=last)) as found:
+                async for data in found:
+                    yield Piece(number, data)
+            done.add(number)
+            start = 0
+        if not follow or execution is not None or fresh == [None]:
+            return
+
+
+async def _one(
+    reader: OutputReader, number: int | None, stream: Stream, rank: int, pos: int, *, follow: bool
+) -> AsyncGenerator[bytes, None]:
+    troubled = False
+    while True:
+        source = reader.output(execution=number, rank=rank, stream=stream, follow=follow, start=pos)
+        try:
+            async for data in source:
+                pos += len(data)
+                if troubled:
+                    console.event("the cluster answers again")
+                    troubled = False
+                yield data
+        except AuthenticationError:
+            raise
+        except TransportError as error:
+            if not follow:
+                raise
+            if not troubled:
+                console.event(f"the cluster does not answer, it is asked again: {error}")
+            troubled = True
+            await asyncio.sleep(AGAIN)
+        else:
+            return
+
+
+async def _patiently(reader: OutputReader, execution: int | None, *, follow: bool) -> list[int | None]:
+    """The executions to be read, of which there is at least one."""
+    said = ""
+    while True:
+        try:
+            return await _executions(reader, execution)
+        except AuthenticationError:
+            raise
+        except (OutputNotYet, TransportError) as error:
+            if not follow:
+                raise
+            if str(error) != said:
+                said = str(error)
+                console.event(said)
+        await asyncio.sleep(AGAIN)
+
+
+async def _executions(reader: OutputReader, execution: int | None) -> list[int | None]:
+    if execution is not None:
+        return [execution]
+    try:
+        found: list[int | None] = [*await reader.executions()]
+    except OutputUnsupported:
+        return [None]
+    # Where there is none the reader itself says why.
+    return found or [None]
+
+
+def show(
+    dispatch: str | None,
+    node: int | str | None,
+    *,
+    stream: Stream = "stdout",
+    rank: int = 0,
+    execution: int | None = None,
+    follow: bool = False,
+    raw: bool = False,
+) -> None:
+    """Write a node's output to stdout as its cluster has it.
+
+    Args:
+        dispatch: The beginning of an id, ``latest``, or None for the newest.
+        node: Its number, name or a pattern of names; None where only one has a job.
+        stream: ``stdout``, ``stderr``, or ``log`` where both are in one.
+        rank: Whose.
+        execution: Which start of the job; None for all that the cluster has.
+        follow: Whether to go on until the job's end.
+        raw: Whether the bytes are written as they are; else lines that are safe on a terminal.
+
+    Raises:
+        JobLogError: As ``one_job``, ``opened`` and ``pieces`` do.
+    """
+    job = one_job(dispatch, node)
+    console.event(f"{job}, straight from its cluster")
+    write = _Raw() if raw else _Text()
+    asyncio.run(_show(job, write, stream=stream, rank=rank, execution=execution, follow=follow))
+
+
+async def _show(job: StoredJob, write: _Raw | _Text, **asked: Any) -> None:
+    async with opened(job) as reader:
+        capabilities = await reader.capabilities()
+        if capabilities.read.answer is Answer.NO:
+            raise OutputError(f"{job} cannot be read: {capabilities.read.reason}")
+        before: int | None = None
+        try:
+            async with aclosing(pieces(reader, **asked)) as found:
+                async for piece in found:
+                    if before not in {None, piece.execution}:
+                        write.end()
+                        console.event(f"[joblog: execution {piece.execution} of the job]")
+                    before = piece.execution
+                    write.data(piece.data)
+        finally:
+            write.end()
+
+
+class _Raw:
+    """The bytes as the job wrote them."""
+
+    def data(self, data: bytes) -> None:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+    def end(self) -> None:
+        """Nothing is held back."""
+
+
+class _Text:
+    """Lines, safe on a terminal."""
+
+    def __init__(self) -> None:
+        self._lines = Lines()
+        self._colour = console.has_colour(sys.stdout)
+
+    def data(self, data: bytes) -> None:
+        for line in self._lines.feed(data):
+            console.write(safe(line.text, colour=self._colour) + "\n")
+
+    def end(self) -> None:
+        for line in self._lines.end():
+            console.write(safe(line.text, colour=self._colour) + "\n")
