@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from covalent_joblog_plugin.model.errors import OptionError
@@ -132,8 +133,17 @@ def _environment(spec: WorkloadSpec) -> list[dict[str, Any]]:
 
 def _resources(resources: Mapping[str, Any]) -> dict[str, Any]:
     if not resources or set(resources) <= {"requests", "limits", "claims"}:
-        return dict(resources)
-    return {"requests": dict(resources), "limits": dict(resources)}
+        both = {part: _quantities(resources[part]) for part in ("requests", "limits") if resources.get(part)}
+        return {**resources, **both}
+    return {"requests": _quantities(resources), "limits": _quantities(resources)}
+
+
+def _quantities(amounts: Mapping[str, Any]) -> dict[str, Any]:
+    # Fields of custom resources take whole numbers and texts, and Python's 1e-05 is no quantity.
+    return {
+        name: f"{Decimal(str(amount)):f}" if isinstance(amount, float) else amount
+        for name, amount in amounts.items()
+    }
 
 
 def check_name(spec: WorkloadSpec) -> None:

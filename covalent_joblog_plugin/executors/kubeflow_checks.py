@@ -99,6 +99,10 @@ def _check_structures(executor: KubeflowJobLogExecutor, name: str) -> None:
         value = getattr(executor, option)
         if not isinstance(value, dict):
             raise OptionError(f"{name}: {option}={value!r} must be a dict")
+    if executor.resources:
+        from . import kubeflow_resources
+
+        kubeflow_resources.check(name, executor.resources)
     if unknown := set(executor.pod_patch) - {"metadata", "spec"}:
         raise OptionError(
             f"{name}: pod_patch has {', '.join(sorted(map(str, unknown)))}; it is part of a pod template: "
