@@ -69,4 +69,9 @@ def event_lines(text: str, *, bad: bool = False) -> list[str]:
     lines = [safe(line) for line in text.rstrip("\n").split("\n")]
     if not has_colour(sys.stderr):
         return lines
-    return [f"{_RED if bad else _DIM}{line}{_RESET}" for line in lines]
+    return [f"{_RED}{line}{_RESET}" if bad else dim(line) for line in lines]
+
+
+def dim(line: str) -> str:
+    """What is safe already, so that it is not taken for text of a job; for a stream with colours."""
+    return f"{_DIM}{line}{_RESET}"

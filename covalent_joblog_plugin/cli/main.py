@@ -19,6 +19,7 @@ from .exits import Exit, exit_of
 COMMANDS = {
     "logs": "logs",
     "result": "result",
+    "reconnect": "reconnect",
 }
 """Command → the module of this package that has it, under that name; loaded when it is called."""
 

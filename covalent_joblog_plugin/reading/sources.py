@@ -118,7 +118,8 @@ class Outputs:
     def missing(self, node: NodeInfo) -> OutputNotFound | OutputNotYet:
         """What to say where a node has none that is meant."""
         exists = [file.name for file in node.files]
-        what = f"output {self.file!r}" if self.file is not None else f"{self.stream} of rank {self.rank}"
+        stream = "output" if self.stream == "all" else self.stream
+        what = f"output {self.file!r}" if self.file is not None else f"{stream} of rank {self.rank}"
         text = f"node {node.node_id} ({node.name}) of {node.dispatch_id} has no {what}"
         if node.growing:
             return OutputNotYet(f"{text} yet; it has {', '.join(exists)}; follow it, or ask again later")

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a node's job is and its files are, and the commands to look by hand; pure.
+
+What a cluster or an executor calls something is quoted for a POSIX shell, and once more for the one that ssh
+starts.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from covalent_joblog_plugin.reading.answers import NodeInfo
+
+_PLURALS = {"TrainJob": "trainjobs.trainer.kubeflow.org", "PyTorchJob": "pytorchjobs.kubeflow.org"}
+_LABELS = {"TrainJob": "jobset.sigs.k8s.io/jobset-name", "PyTorchJob": "training.kubeflow.org/job-name"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a node's job is.
+
+    Attributes:
+        host: The login node, the namespace, or ``this server``; empty where that is not known.
+        job: What the cluster calls it; empty before it was submitted.
+        folder: The job's folder there; empty where it has none.
+        files: Output → the file that feeds it.
+        commands: To look by hand: what it does → the command, for a shell on this machine.
+    """
+
+    host: str = ""
+    job: str = ""
+    folder: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    commands: Mapping[str, str] = field(default_factory=dict)
+
+
+def place_of(node: NodeInfo, options: Mapping[str, Any]) -> Place:
+    """Where a node's job is.
+
+    Args:
+        node: The node.
+        options: Its executor's options.
+    """
+    known = node.job if isinstance(node.job, dict) else {}
+    sources = node.reading.sources if node.reading else {}
+    make = _MAKERS.get(node.executor)
+    return make(known, options, sources) if make else Place(str(options.get("host") or ""), files=sources)
+
+
+def _slurm(job: Mapping[str, Any], options: Mapping[str, Any], sources: Mapping[str, str]) -> Place:
+    ssh = _ssh(options)
+    number, folder = job.get("id"), str(job.get("dir") or "")
+    nodes = str(job.get("nodes") or "")
+    commands = {}
+    if number is not None:
+        clusters = ["-M", str(options["clusters"])] if options.get("clusters") else []
+        for what, name, *argv in (
+            ("its state", "scontrol", "show", "job", str(number)),
+            ("end it", "scancel", str(number)),
+        ):
+            path = f"{options['slurm_path'].rstrip('/')}/{name}" if options.get("slurm_path") else name
+            commands[what] = _over(ssh, [path, *clusters, *argv])
+    # Before it was submitted the folder's name begins as the user wrote it, perhaps with ~.
+    if folder.startswith("/"):
+        commands["its folder"] = _over(ssh, ["ls", "-lR", folder])
+        # The newest execution counts; without a server only the first one is known to be there.
+        files = sources or {"stdout": f"{folder}/x000/stdout", "stderr": f"{folder}/x000/stderr"}
+        commands |= {f"follow {name}": _over(ssh, ["tail", "-F", path]) for name, path in files.items()}
+    host = " via ".join(part for part in (nodes, str(options.get("host") or "")) if part)
+    name = f"Slurm job {number} ({job.get('name')})" if number is not None else str(job.get("name") or "")
+    return Place(host, name, folder, sources, commands)
+
+
+def _kubeflow(job: Mapping[str, Any], options: Mapping[str, Any], sources: Mapping[str, str]) -> Place:
+    kind, name, namespace = (str(job.get(key) or "") for key in ("kind", "name", "namespace"))
+    if kind not in _PLURALS or not name:
+        return Place(str(options.get("namespace") or ""), files=sources)
+    kubectl = ["kubectl"]
+    for option in ("kubeconfig", "context"):
+        if options.get(option):
+            kubectl += [f"--{option}", str(options[option])]
+    kubectl += ["--namespace", namespace]
+    pods = f"{_LABELS[kind]}={name}"
+    commands = {
+        "its state": [*kubectl, "describe", _PLURALS[kind], name],
+        "its pods": [*kubectl, "get", "pods", "-o", "wide", "-l", pods],
+        "follow its log": [*kubectl, "logs", "-f", "--prefix", "--all-containers", "--tail=-1", "-l", pods],
+        "end it": [*kubectl, "delete", _PLURALS[kind], name],
+    }
+    shown = {what: shlex.join(argv) for what, argv in commands.items()}
+    return Place(f"namespace {namespace}", f"{kind} {name}", "", sources, shown)
+
+
+def _local(job: Mapping[str, Any], options: Mapping[str, Any], sources: Mapping[str, str]) -> Place:
+    del options
+    commands = {}
+    if job.get("pid") is not None:
+        session = str(job["pid"])
+        commands["its processes"] = shlex.join(["ps", "-o", "pid,stat,etime,args", "-s", session])
+        commands["end it"] = shlex.join(["pkill", "-TERM", "-s", session])
+    commands |= {f"follow {name}": shlex.join(["tail", "-F", path]) for name, path in sources.items()}
+    name = f"process {job['pid']}" if "pid" in job else ""
+    return Place("the server's machine", name, str(job.get("folder") or ""), sources, commands)
+
+
+_MAKERS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any], Mapping[str, str]], Place]] = {
+    "joblog_slurm": _slurm,
+    "joblog_kubeflow": _kubeflow,
+    "joblog_local": _local,
+}
+
+
+def _ssh(options: Mapping[str, Any]) -> list[str]:
+    """The way to the login node, as its executor takes it."""
+    argv = ["ssh"]
+    if isinstance(options.get("ssh_config"), str):
+        argv += ["-F", options["ssh_config"]]
+    if options.get("port"):
+        argv += ["-p", str(options["port"])]
+    for key in options.get("client_keys") or ():
+        argv += ["-i", str(key)]
+    if options.get("jump_host"):
+        argv += ["-J", str(options["jump_host"])]
+    user = f"{options['username']}@" if options.get("username") else ""
+    return [*argv, f"{user}{options.get('host', '')}"]
+
+
+def _over(ssh: list[str], argv: list[str]) -> str:
+    return shlex.join([*ssh, shlex.join(argv)])
