@@ -111,6 +111,7 @@ async def pieces(
     stream: Stream,
     rank: int = 0,
     execution: int | None = None,
+    since: int = 0,
     start: int = 0,
     follow: bool = False,
 ) -> AsyncGenerator[Piece, None]:
@@ -122,8 +123,9 @@ async def pieces(
         reader: Of the job.
         stream: Which one.
         rank: Whose.
-        execution: Only this one; None for all that there are.
-        start: Byte offset in the first of them.
+        execution: Only this one; None for all from ``since`` on.
+        since: The execution to begin with.
+        start: Byte offset in that execution.
         follow: Whether to go on until the job's end.
 
     Raises:
@@ -131,18 +133,19 @@ async def pieces(
         TransportError: The cluster cannot be reached, and ``follow`` is not wanted, or it refuses us.
     """
     done: set[int | None] = set()
+    first = since if execution is None else execution
     while True:
         known = await _patiently(reader, execution, follow=follow)
-        fresh = [number for number in known if number not in done]
+        fresh = [n for n in known if n not in done and (n is None or n >= first)]
         if not fresh:
             return
         for number in fresh:
             last = follow and number == known[-1]
-            async with aclosing(_one(reader, number, stream, rank, start, follow=last)) as found:
+            pos = start if number in {None, first} else 0
+            async with aclosing(_one(reader, number, stream, rank, pos, follow=last)) as found:
                 async for data in found:
                     yield Piece(number, data)
             done.add(number)
-            start = 0
         if not follow or execution is not None or fresh == [None]:
             return
 
