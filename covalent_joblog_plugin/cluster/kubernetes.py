@@ -237,7 +237,7 @@ class Kubernetes:
                 allow_redirects=False,
             )
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
-            raise ApiError(f"{access.host} does not answer: {_words(error)}") from error
+            raise ApiError(f"{access.host} of {access.source} does not answer: {_words(error)}") from error
 
 
 async def _whole(response: aiohttp.ClientResponse) -> bytes:

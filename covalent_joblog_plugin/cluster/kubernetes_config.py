@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where every pod finds who it is."""
+USUAL = "~/.kube/config"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class Access:
         proxy: URL; None where there is none.
         namespace: Where we work.
         service_account: Of the pod we run in; None outside of a cluster.
+        source: Where this was found, in words.
     """
 
     host: str
@@ -61,6 +63,7 @@ class Access:
     proxy: str | None
     namespace: str
     service_account: str | None
+    source: str
     _configuration: Any = field(repr=False)
 
     def headers(self) -> dict[str, str]:
@@ -88,13 +91,13 @@ def load(settings: KubernetesSettings) -> Access:
     # Half a second, and only for those who use Kubernetes.
     from kubernetes import client, config  # noqa: PLC0415
 
-    path = settings.kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config"
+    path = settings.kubeconfig or os.environ.get("KUBECONFIG") or USUAL
     if not settings.kubeconfig and not settings.context and _in_cluster() and not _exists(path):
         return _from_pod(settings, client.Configuration(), config)
     if not _exists(path):
         raise OptionError(
-            f"kubeconfig: there is no file {path}, and this is no pod of a cluster: give the executor "
-            "kubeconfig=, or set KUBECONFIG where Covalent's server runs"
+            f"kubeconfig: there is no file {_source(settings, path)}, and this is no pod of a cluster: give "
+            "the executor kubeconfig=, or restart Covalent's server with KUBECONFIG in its environment"
         )
     try:
         return _from_file(settings, path, client.Configuration(), config)
@@ -115,7 +118,7 @@ def _from_pod(settings: KubernetesSettings, configuration: Any, config: Any) -> 
         raise OptionError(
             f"{error} (looked for in {SERVICE_ACCOUNT}); give the executor kubeconfig="
         ) from error
-    return _access(settings, configuration, _read("namespace"), None)
+    return _access(settings, configuration, _read("namespace"), None, "the pod's own account")
 
 
 def _from_file(settings: KubernetesSettings, path: str, configuration: Any, config: Any) -> Access:
@@ -137,12 +140,22 @@ def _from_file(settings: KubernetesSettings, path: str, configuration: Any, conf
         )
     if not configuration.verify_ssl:
         log.warning("kubeconfig %s, context %s: the cluster's certificate is not verified", path, name)
-    return _access(
-        settings, configuration, context.get("namespace") or "", clusters[context["cluster"]].get("proxy-url")
-    )
+    proxy, source = clusters[context["cluster"]].get("proxy-url"), f"kubeconfig {_source(settings, path)}"
+    return _access(settings, configuration, context.get("namespace") or "", proxy, source)
 
 
-def _access(settings: KubernetesSettings, configuration: Any, namespace: str, proxy: str | None) -> Access:
+def _source(settings: KubernetesSettings, path: str) -> str:
+    """A kubeconfig, and who named it: what counts is the environment of the server, not of the client."""
+    if settings.kubeconfig:
+        return path
+    if os.environ.get("KUBECONFIG"):
+        return f"{path} (KUBECONFIG as Covalent's server has it, not the client)"
+    return f"{path} (Covalent's server has no KUBECONFIG in its environment)"
+
+
+def _access(
+    settings: KubernetesSettings, configuration: Any, namespace: str, proxy: str | None, source: str
+) -> Access:
     host = configuration.host.rstrip("/")
     return Access(
         host=host,
@@ -151,6 +164,7 @@ def _access(settings: KubernetesSettings, configuration: Any, namespace: str, pr
         proxy=_proxy(host, proxy),
         namespace=settings.namespace or namespace or _read("namespace") or "default",
         service_account=_own_account(),
+        source=source,
         _configuration=configuration,
     )
 

@@ -62,7 +62,8 @@ async def rights(api: Kubernetes, kind: str) -> Rights:
     if missing:
         raise SubmissionError(
             f"these rights are missing in namespace {api.namespace}: {', '.join(missing)}; an administrator "
-            "can give them with the Role in the documentation. Nothing was submitted"
+            f"can give them with kubectl apply -n {api.namespace} -f examples/02-kubeflow/role.yaml and a "
+            "RoleBinding. Nothing was submitted"
         )
     return Rights(logs, api.namespace)
 

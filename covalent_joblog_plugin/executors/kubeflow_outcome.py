@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from covalent_joblog_plugin.cluster import kubeflow_wording
 from covalent_joblog_plugin.cluster.workload import JobPhase
 from covalent_joblog_plugin.model.errors import JobFailed, PayloadError
-from covalent_joblog_plugin.payload import bundle, object_store, pod_bundle, verdict
+from covalent_joblog_plugin.payload import bundle, object_store, pod_bundle, pod_wording, verdict
 from covalent_joblog_plugin.payload.threads import in_own_thread, in_thread
 from covalent_joblog_plugin.payload.wording import error_text
 
@@ -69,7 +69,10 @@ async def clear_store(job: Job, *, taken: bool) -> None:
             log.warning("%s: an object stays in the store: %s", job.name, error)
         except asyncio.TimeoutError:
             patience = f"{STORE_PATIENCE:g} s"
-            log.warning("%s: %s stays in the store, which does not answer within %s", job.name, url, patience)
+            shown = object_store.shown(url)
+            log.warning(
+                "%s: %s stays in the store, which does not answer within %s", job.name, shown, patience
+            )
 
 
 def over_time(job: Job, end: JobEnd, seconds: float) -> JobFailed:
@@ -113,7 +116,7 @@ async def _archive(
             f"the result of {found.verdict.size} bytes came by the log, and parts of it are missing: {why}; "
             "set store= for results, and run the node again"
         )
-    raise PayloadError(pod_bundle.overflow_text(found))
+    raise PayloadError(pod_wording.overflow_text(found, framing=job.framing))
 
 
 async def _wait(read_to_end: Callable[[], Awaitable[None]], patience: float) -> None:

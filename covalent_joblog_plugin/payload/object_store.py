@@ -54,16 +54,16 @@ def _carry_out(verb: str, url: str, act: Any) -> Any:
         return act(*fsspec.core.url_to_fs(url))
     except ImportError as error:
         raise PayloadError(
-            f"{_shown(url)} cannot be {verb} without a package that is missing where Covalent's server runs: "
+            f"{shown(url)} cannot be {verb} without a package that is missing where Covalent's server runs: "
             f"{error}; install it there and in the image"
         ) from error
     except Exception as error:  # every driver raises its own
         raise PayloadError(
-            f"{_shown(url)} cannot be {verb}: {type(error).__name__}: {error}; check store=, whether the "
+            f"{shown(url)} cannot be {verb}: {type(error).__name__}: {error}; check store=, whether the "
             "folder is there, and the credentials where Covalent's server runs"
         ) from error
 
 
-def _shown(url: str) -> str:
+def shown(url: str) -> str:
     """The URL without credentials."""
     return re.sub(r"//[^/@]*@", "//…@", url)

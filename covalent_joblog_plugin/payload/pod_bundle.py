@@ -256,22 +256,3 @@ def _expanded(data: bytes) -> bytes:
 
 def _damaged(why: str) -> PayloadError:
     return PayloadError(f"the result came damaged out of the pod: {why}; run the node again")
-
-
-def overflow_text(found: PodVerdict) -> str:
-    """What to tell the user about a result that could not be delivered."""
-    size = f"the result of {found.verdict.size} bytes"
-    limit = f"the pod's log takes {pod_delivery.FRAMES_BYTES} compressed bytes"
-    if found.problem:
-        lines = [f"{size} could not be written on {found.verdict.host}: {found.problem}"]
-    else:
-        lines = [f"{size} is too large to come back without a store, or there is no framing: {limit}"]
-    if found.where == "file":
-        lines.append(
-            f"it was written to {found.place} there; covalent.TransportableObject.deserialize(its bytes)"
-            ".get_deserialized() is the value"
-        )
-    lines.append(
-        "set store= to a folder that Covalent's server and the pods reach, or return less, such as a path"
-    )
-    return "\n".join(lines)

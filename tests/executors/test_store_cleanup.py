@@ -15,7 +15,8 @@ from tests.cluster.workload_specs import SPEC
 async def test_a_store_that_does_not_answer_holds_up_no_node(monkeypatch, caplog):
     monkeypatch.setattr(kubeflow_outcome, "STORE_PATIENCE", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent, caplog.at_level(logging.WARNING):
-        place = f"ftp://127.0.0.1:{silent.getsockname()[1]}/task"
+        address = f"127.0.0.1:{silent.getsockname()[1]}/task"
+        place = f"ftp://someone:secret@{address}"
         job = Job(TrainJob(), SPEC, {"store": place}, framing=True, counts=stream_counts)
         began = time.monotonic()
         await kubeflow_outcome.clear_store(job, taken=True)
@@ -24,5 +25,5 @@ async def test_a_store_that_does_not_answer_holds_up_no_node(monkeypatch, caplog
         connection.close()
     (record,) = caplog.records
     assert record.getMessage() == (
-        f"{SPEC.name}: {place}.payload stays in the store, which does not answer within 0.3 s"
+        f"{SPEC.name}: ftp://…@{address}.payload stays in the store, which does not answer within 0.3 s"
     )

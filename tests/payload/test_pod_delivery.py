@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from covalent_joblog_plugin.payload import object_store, pod_bundle, pod_delivery
+from covalent_joblog_plugin.payload import object_store, pod_bundle, pod_delivery, pod_wording
+from covalent_joblog_plugin.payload.verdict import Verdict
 from covalent_joblog_plugin.payload.wording import error_text
 from tests.payload.pods import run
 
@@ -34,13 +35,29 @@ def test_a_result_too_large_for_the_log_goes_to_a_folder_or_nowhere(tmp_path):
 
     nowhere = run(tmp_path / "a", function)
     assert (nowhere.status, nowhere.found.where) == (0, "nowhere")
-    assert "set store=" in pod_bundle.overflow_text(nowhere.found)
+    text = pod_wording.overflow_text(nowhere.found, framing=True)
+    assert f"the result has {nowhere.verdict.size} bytes (80.2 MiB) as Covalent packs it, too large" in text
+    assert "it may have 67108864 bytes (64.0 MiB) then" in text
+    assert "set store=" in text
+    assert "JOBLOG_RESULT_DIR" in text
     kept = tmp_path / "kept"
     kept.mkdir()
     done = run(tmp_path / "b", function, JOBLOG_RESULT_DIR=str(kept))
     assert (done.status, done.found.where) == (0, "file")
     assert hashlib.sha256(Path(done.found.place).read_bytes()).hexdigest() == done.verdict.sha256
-    assert done.found.place in pod_bundle.overflow_text(done.found)
+    text = pod_wording.overflow_text(done.found, framing=True)
+    assert done.found.place in text
+    assert "JOBLOG_RESULT_DIR" not in text
+
+
+def test_what_would_have_fitted_is_told():
+    found = pod_bundle.PodVerdict(Verdict("ok", size=5 << 20), where="nowhere")
+    framed = pod_wording.overflow_text(found, framing=True)
+    assert "5242880 bytes (5.0 MiB)" in framed
+    assert "more than 1048576 bytes (1.0 MiB), which the pod's log takes" in framed
+    plain = pod_wording.overflow_text(found, framing=False)
+    assert "framing=False" in plain
+    assert "1048576" not in plain
 
 
 def test_a_large_result_goes_to_the_store_and_not_through_the_log(tmp_path):
@@ -96,7 +113,7 @@ def test_a_folder_without_room_for_the_result_has_no_part_of_it_afterwards(tmp_p
     before = ["unshare", "--mount", "sh", "-c", FULL, str(kept)]
     done = run(tmp_path, lambda: os.urandom(3_000_000), before=before, JOBLOG_RESULT_DIR=str(kept))
     assert done.found.where == "nowhere"
-    assert "No space left" in pod_bundle.overflow_text(done.found)
+    assert "No space left" in pod_wording.overflow_text(done.found, framing=True)
     assert (tmp_path / "kept.listing").read_text() == ""
 
 
