@@ -55,7 +55,6 @@ def place_of(node: NodeInfo, options: Mapping[str, Any]) -> Place:
 def _slurm(job: Mapping[str, Any], options: Mapping[str, Any], sources: Mapping[str, str]) -> Place:
     ssh = _ssh(options)
     number, folder = job.get("id"), str(job.get("dir") or "")
-    nodes = str(job.get("nodes") or "")
     commands = {}
     if number is not None:
         clusters = ["-M", str(options["clusters"])] if options.get("clusters") else []
@@ -71,7 +70,7 @@ def _slurm(job: Mapping[str, Any], options: Mapping[str, Any], sources: Mapping[
         # The newest execution counts; without a server only the first one is known to be there.
         files = sources or {"stdout": f"{folder}/x000/stdout", "stderr": f"{folder}/x000/stderr"}
         commands |= {f"follow {name}": _over(ssh, ["tail", "-F", path]) for name, path in files.items()}
-    host = " via ".join(part for part in (nodes, str(options.get("host") or "")) if part)
+    host = " via ".join(str(part) for part in (job.get("host"), options.get("host")) if part)
     name = f"Slurm job {number} ({job.get('name')})" if number is not None else str(job.get("name") or "")
     return Place(host, name, folder, sources, commands)
 

@@ -36,9 +36,39 @@ _UNRECORDED = (
     "its batch script left no record of its end: a line of setup_commands or teardown_commands ended it "
     "(exit, exec, set -e), or its folder is full or was removed"
 )
+_BEGINNING = frozenset({"PENDING", "CONFIGURING"})
+_LIMIT = re.compile("Assoc|QOS|Max")
 _QUOTA = re.compile("disk quota exceeded|no space left on device", re.IGNORECASE)
 
 
+_REASONS = {
+    "Resources": "it waits for free nodes, cores, memory or GPUs",
+    "Priority": "jobs of higher priority go first",
+    "Dependency": "it waits for another job",
+    "DependencyNeverSatisfied": "the job that it depends on failed, so it will never start: cancel it",
+    "BeginTime": "it may not begin before its begin time",
+    "Licenses": "it waits for a licence",
+    "Reservation": "it waits for its reservation to begin",
+    "JobHeldUser": "it is held by its user: `scontrol release` lets it go",
+    "JobHeldAdmin": "it is held by an administrator, who can release it",
+    "PartitionDown": "its partition is down",
+    "PartitionInactive": "its partition starts no jobs at present",
+    "PartitionNodeLimit": "it asks for more nodes than its partition allows: change `nodes` or `partition`",
+    "PartitionTimeLimit": "it asks for more time than its partition allows: change `time` or `partition`",
+    "ReqNodeNotAvail": "a node that it needs is down, drained, or reserved for others",
+    "BadConstraints": "no node is as it asks for: change sbatch_options",
+    "NodeDown": "a node that it needs is down",
+}
+"""Slurm's reasons for not starting a job; of other ones the word itself must do."""
+_LIVE = {
+    "PENDING": "",
+    "CONFIGURING": "its nodes are being made ready",
+    "SUSPENDED": "it is suspended, and may go on later",
+    "STOPPED": "it is stopped, and may go on later",
+    "REQUEUED": "it was requeued and will start again",
+    "REQUEUE_HOLD": "it was requeued and is held: `scontrol release` lets it go",
+    "SPECIAL_EXIT": "it was requeued and is held: `scontrol release` lets it go",
+}
 _BEFORE_THE_FUNCTION = {
     73: "the job could not use its own folder",
     75: "another job runs in the same folder",
@@ -53,6 +83,20 @@ def script_end(end: JobEnd, stderr: bytes) -> str:
     why = _BEFORE_THE_FUNCTION.get(end.status.code, "") if end.recorded and end.status else ""
     last = _last_lines(stderr)
     return "\n".join([why, "stderr ended with:", *last] if why and last else [why])
+
+
+def waiting(job: Job) -> str:
+    """Why a job does not run, as far as Slurm says; empty while it runs."""
+    row = job.row
+    # Its own sign of life is newer than what squeue said last.
+    if row is None or row.state not in _LIVE or (row.state in _BEGINNING and job.execution in job.started):
+        return ""
+    reason = row.reason.strip("()")
+    word = reason.partition(",")[0]
+    limit = "a limit of its account, user or QOS is reached" if _LIMIT.match(word) else ""
+    why = _LIVE[row.state] or _REASONS.get(word, limit)
+    said = f"{why} ({reason})" if why and reason not in {"", "None"} else why or reason
+    return f"Slurm job {row.job_id} is {row.state}{f': {said}' if said not in ('', 'None') else ''}"
 
 
 def headline(job: Job, end: JobEnd) -> str:

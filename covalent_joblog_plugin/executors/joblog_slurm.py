@@ -216,7 +216,7 @@ class SlurmJobLogExecutor(JobLogExecutor):
         if left:
             log.info("what the function left stays on %s in %s: %s", self.host, job.path, ", ".join(left))
             if self.session.output is not None:
-                await self.session.output.remember({"job": job.handle(), "left": left})
+                await self.session.output.remember({"left": left})
 
     # -- the run --------------------------------------------------------------------------------------
 
@@ -239,7 +239,7 @@ class SlurmJobLogExecutor(JobLogExecutor):
 
         from covalent_joblog_plugin.payload import bundle
 
-        from . import slurm_outcome
+        from . import slurm_outcome, slurm_telling
 
         cluster: SlurmCluster = self.source
         call = bundle.take_apart(function, args, kwargs)
@@ -251,7 +251,8 @@ class SlurmJobLogExecutor(JobLogExecutor):
         self.__dict__["_job"] = job
         self.session.files_changed()
         await self.announce_job(job.handle())
-        end = await cluster.ended(job)
+        async with slurm_telling.telling(cluster, job, self.session.output):
+            end = await cluster.ended(job)
         self.session.files_changed()
         if self.cancel_requested:
             raise TaskCancelledError
