@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from covalent_joblog_plugin.model.log_line import LogLine
 from covalent_joblog_plugin.model.records import Seam, SeamKind
-from covalent_joblog_plugin.text.lines import Lines
+from covalent_joblog_plugin.text.skimming import lines_of
 
 if TYPE_CHECKING:
     from covalent_joblog_plugin.model.records import Stream
+    from covalent_joblog_plugin.text.skimming import Skimmer
 
     from .answers import Entry, Piece
 
@@ -49,10 +50,18 @@ class Assembler:
         cursor: Of the first byte that will come, the start of a line.
         stream: As in ``LogLine``, like ``rank``.
         rank: Who wrote it.
+        skimmer: What leaves out lines that nobody wants; None to leave out none.
     """
 
-    def __init__(self, cursor: int = 0, *, stream: Stream | None = None, rank: int | None = None) -> None:
-        self._lines = Lines(cursor, stream=stream, rank=rank)
+    def __init__(
+        self,
+        cursor: int = 0,
+        *,
+        stream: Stream | None = None,
+        rank: int | None = None,
+        skimmer: Skimmer | None = None,
+    ) -> None:
+        self._lines = lines_of(skimmer, cursor, stream=stream, rank=rank)
         self._cursor = cursor
         self._time: float | None = None
         self._execution: int | None = None

@@ -167,7 +167,10 @@ class _Output:
         self._history = extent.end
         self._caught_up = False
         self._picker = picker
-        self._assembler = Assembler(extent.start, stream=extent.source.stream, rank=extent.source.rank)
+        source = extent.source
+        self._assembler = Assembler(
+            extent.start, stream=source.stream, rank=source.rank, skimmer=picker.skimmer
+        )
 
     @property
     def cursor(self) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from covalent_joblog_plugin.model.errors import OutputUnsupported
 from covalent_joblog_plugin.model.log_line import LogLine
 from covalent_joblog_plugin.text.selector import Selector
+from covalent_joblog_plugin.text.skimming import Skimmer
 
 from .snapshot import Extent, line_start, tail_start
 
@@ -36,9 +37,13 @@ class Picker:
 
     Raises:
         BadSelection: The span of time ends before it begins.
+
+    Attributes:
+        skimmer: What may leave out lines before they come here; None where all of them count.
     """
 
     def __init__(self, selection: Selection, now: float) -> None:
+        self.skimmer = Skimmer.of(selection)
         self._selection = selection
         # Breaks are among the lines of a tail, so it is cut here.
         self._selector = Selector(replace(selection, tail=None), now)
@@ -47,7 +52,10 @@ class Picker:
     @property
     def rejected(self) -> dict[str, int]:
         """How many lines did not pass, by the option that held them back."""
-        return dict(self._selector.rejected)
+        rejected = self._selector.rejected.copy()
+        if self.skimmer is not None:
+            rejected[self.skimmer.reason] += self.skimmer.skipped
+        return dict(+rejected)
 
     def feed(self, items: list[Item]) -> list[Item]:
         """What is known to pass now; raises ``BadSelection`` as ``Selector.feed`` does."""

@@ -79,7 +79,7 @@ async def items(
         TransportError: The server does not answer.
     """
     source = extent.source
-    assembler = Assembler(extent.start, stream=source.stream, rank=source.rank)
+    assembler = Assembler(extent.start, stream=source.stream, rank=source.rank, skimmer=picker.skimmer)
     async with aclosing(pieces(server, extent, size)) as parts:
         async for piece in parts:
             yield picker.feed(assembler.feed(piece))

@@ -62,6 +62,15 @@ class Lines:
         self._extend(last)
         return lines
 
+    @property
+    def begun(self) -> bool:
+        """Whether a line has begun and has no newline yet."""
+        return self._open is not None
+
+    def skip(self, size: int) -> None:
+        """Go over ``size`` bytes of whole lines that nobody wants; no line may have begun before them."""
+        self._cursor += size
+
     def unfinished(self) -> LogLine | None:
         """The line that has begun and has no newline yet, as it would be shown now; None without one."""
         if self._open is None:

@@ -49,6 +49,8 @@ class Patterns:
             _check(option, pattern)
         self._option = option
         self._seconds = _SECONDS
+        self.regex = regex
+        self.patterns = tuple(patterns)
         self._words = () if regex else tuple(patterns)
         self._expressions = [_compiled(option, pattern) for pattern in patterns] if regex else []
 

@@ -32,6 +32,19 @@ _EXCEPTION = re.compile(r"[A-Za-z_][\w.<>]{0,200}(?::|\(|\s*$)")
 _CONTINUES = re.compile(r"\s+\S|Caused by: |Suppressed: |[│└╰] ?")
 
 
+def begins_anyhow(text: str) -> bool:
+    """Whether a line begins a record whatever stands before it, frames of a traceback apart."""
+    text = text[source(text) :]
+    if not text.strip() or text.rstrip().endswith(TRACEBACK):
+        return False
+    return not (_CONTINUES.match(text) or _CHAINED.match(text))
+
+
+def is_frame(text: str) -> bool:
+    """Whether a line in a traceback goes on with its frames."""
+    return text[source(text) :][:1].isspace()
+
+
 class _State(Enum):
     PLAIN = "nothing to continue"
     HEAD = "a line with a severity, and what is indented under it"

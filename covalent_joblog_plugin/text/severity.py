@@ -43,7 +43,8 @@ _CAPITALS = re.compile(rf"[\s\[<(|┌-]{{0,8}}({_WORD})(?=[\s\]|)>,!-]|:{_NO_FIG
 _LOWER = re.compile(
     rf"[\s|┌-]{{0,8}}(?:[\[<(|][ ]?({_LOWER_WORD})[ ]*(?:[\]>)|]|:[ ])"
     rf"|({_LOWER_WORD})(?:[ ]error)?:{_NO_FIGURE}[ ]|({_LOWER_WORD})\t)",
-    re.IGNORECASE,
+    # Else Python takes an i without its dot for an i, which is in no table.
+    re.IGNORECASE | re.ASCII,
 )
 _TIME = re.compile(
     r"[\s|-]{0,4}(?:[A-Z][a-z]{2},?[ ]{1,2}){0,2}[\[(<]?[\d/.,T -]{0,16}(?:[A-Z][a-z]{2}/\d{4}[ :])?"
@@ -56,12 +57,14 @@ _NAME = re.compile(
 )
 _BARE_NAME = re.compile(r"[\w./-]{1,40}(?:\[\d+\])?:?\s")
 _MOST_NAMES = 5
-_LOGFMT = re.compile(rf"(?:^|\s)(?:level|lvl|severity|loglevel)=\"?({_WORD})\"?(?=\s|$)", re.IGNORECASE)
+_LOGFMT = re.compile(
+    rf"(?:^|\s)(?:level|lvl|severity|loglevel)=\"?({_WORD})\"?(?=\s|$)", re.IGNORECASE | re.ASCII
+)
 _IS_LOGFMT = re.compile(r"[\w.]+=")
 # klog, glog and absl; PyTorch's C++ side; TensorFlow's.
 _LETTER = re.compile(
-    r"(?:([DIWEF])(?:\d{4}|\d{8})[ ]\d\d:\d\d:\d+\.\d+\s+\d+[ ][^\s\]]+:\d+\])"
-    r"|(?:\[([IWEF])(?:\d{3,4}[ ][\d:.]+)?[ ]?[\w./-]+:\d+\])"
+    r"(?:([DIWEF])(?:[0-9]{4}|[0-9]{8})[ ]\d\d:\d\d:\d+\.\d+\s+\d+[ ][^\s\]]+:\d+\])"
+    r"|(?:\[([IWEF])(?:\d{3,4}[ ][\d:.]+)?[ ]?[\w./-]+:[0-9]+\])"
     r"|(?:\d{4}-\d\d-\d\d[ ]\d\d:\d\d:\d\d\.\d+:[ ]([IWEF])[ ]\S+:\d+\])"
 )
 _NCCL = re.compile(r"\S+:\d+:\d+ \[\d+\] NCCL ([A-Z]+)\b")
@@ -127,18 +130,15 @@ def severity(text: str) -> Severity | None:
     text = text.rstrip()
     if text.endswith(TRACEBACK):
         return Severity.ERROR
-    head = text[:_HEAD]
+    # What is cut must not look as if a word ended there.
+    head = text if len(text) <= _HEAD else text[:_HEAD] + "x"
     if is_progress(head):
         return None
     if (found := _of_letter(head)) is not None:
         return found
     capitals = head.upper()
-    if not any(stem in capitals for stem in _STEMS):
-        return None
-    for find in _FINDERS:
-        if (found := find(head)) is not None:
-            return found
-    return None
+    finders = _FINDERS if any(stem in capitals for stem in _STEMS) else ()
+    return next((found for find in finders if (found := find(head)) is not None), None)
 
 
 def is_progress(text: str) -> bool:
@@ -212,4 +212,4 @@ def _of_json(text: str) -> Severity | None:
     if level is None and isinstance(record.get("levelno"), int):
         number = max(10, min(50, record["levelno"] // 10 * 10))
         return Severity(number)
-    return LEVELS.get(level.upper()) if isinstance(level, str) else None
+    return LEVELS.get(level.upper()) if isinstance(level, str) and level.isascii() else None

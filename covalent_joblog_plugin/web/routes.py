@@ -57,7 +57,7 @@ from .parameters import (
 )
 from .ranges import asked_range, content_range
 from .refusals import REFUSED, STATUSES, BadRequestError, RefusingRoute
-from .searching import Wanted, search_back, search_on
+from .searching import search_back, search_on
 
 log = logging.getLogger("covalent_joblog_plugin")
 
@@ -209,15 +209,14 @@ async def search(
         raise BadRequestError("query or severity: one of them says what is looked for; give one")
     if cursor is not None and before is not None:
         raise BadRequestError("cursor and before: one searches forwards, one backwards; leave one out")
-    wanted = Wanted(selection, () if regex else tuple(query))
 
     def answer() -> bytes:
         snapshot = _snapshot(dispatch_id, node_id, file)
         if before is None:
             start = cursor_from_end(snapshot, cursor or 0)
-            found = search_on(snapshot, file, wanted, start, most)
+            found = search_on(snapshot, file, selection, start, most)
         else:
-            found = search_back(snapshot, file, wanted, before, most)
+            found = search_back(snapshot, file, selection, before, most)
         lines = [FoundLine.of(line) for line in found.lines]
         return encoded(SearchAnswer(file, lines, found.next, snapshot.view.total))
 

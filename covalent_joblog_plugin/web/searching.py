@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Looks for lines in an output, a bounded part of it at a time: who wants more goes on from where it stopped.
 
-What is searched is what people read of a line (``text``). Where words are looked for as they are, bytes that
-cannot have them are passed over without making lines of them.
+What is searched is what people read of a line (``text``). ``severity``, ``query`` and ``exclude`` of a selection say
+what is looked for; its other filters are left alone.
 """
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from covalent_joblog_plugin.store.pieces import Place
 from covalent_joblog_plugin.store.reading import OutputName
-from covalent_joblog_plugin.text.lines import Lines
 from covalent_joblog_plugin.text.records import Records
+from covalent_joblog_plugin.text.skimming import Skimmer, lines_of
 from covalent_joblog_plugin.text.terminal import plain
 
 if TYPE_CHECKING:
@@ -31,20 +30,6 @@ CONTEXT_BYTES = 64 * 1024
 """So much before the place asked for is read as well: a traceback may have begun there."""
 PATIENCE = 0.5
 """Seconds of CPU time after which a search stops, at the end of a block."""
-_C1 = re.compile(rb"\xc2[\x80-\x9f]")
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What is looked for: its ``severity``, its ``query`` without its ``exclude``.
-
-    Attributes:
-        selection: These; its other filters are left alone.
-        words: The query where it is words and no regular expressions.
-    """
-
-    selection: Selection
-    words: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +46,7 @@ class Found:
     next: int
 
 
-def search_on(snapshot: Snapshot, file: str, wanted: Wanted, cursor: int, most: int) -> Found:
+def search_on(snapshot: Snapshot, file: str, wanted: Selection, cursor: int, most: int) -> Found:
     """The first lines from ``cursor`` on that are wanted, at most so many; blocks on the disk.
 
     Raises:
@@ -83,7 +68,7 @@ def search_on(snapshot: Snapshot, file: str, wanted: Wanted, cursor: int, most: 
     return Found(lines, scan.done if scan.done > cursor else max(cursor, scan.at))
 
 
-def search_back(snapshot: Snapshot, file: str, wanted: Wanted, before: int, most: int) -> Found:
+def search_back(snapshot: Snapshot, file: str, wanted: Selection, before: int, most: int) -> Found:
     """The last lines that begin before ``before`` and are wanted, at most so many; as ``search_on``."""
     began = time.thread_time()
     lines: list[LogLine] = []
@@ -115,23 +100,19 @@ class _Scan:
         done: The cursor behind the last whole line that was looked at.
     """
 
-    def __init__(self, snapshot: Snapshot, file: str, wanted: Wanted, cursor: int) -> None:
+    def __init__(self, snapshot: Snapshot, file: str, wanted: Selection, cursor: int) -> None:
         self._snapshot = snapshot
-        self._wanted = wanted.selection
-        self._words = wanted.words
-        self._name = OutputName.of(file)
-        self._records = Records() if wanted.selection.severity is not None else None
+        self._wanted = wanted
+        name = OutputName.of(file)
+        self._records = Records() if wanted.severity is not None else None
         self._before: LogLine | None = None
         back = CONTEXT_BYTES if self._records else 0
         start = line_start(snapshot.view, max(0, min(cursor, snapshot.view.total) - back))
         self._place = Place(file, start)
-        self._lines = self._fresh(start)
+        self._lines = lines_of(Skimmer.of(wanted), start, stream=name.stream, rank=name.rank)
         self._execution: int | None = None
         self._time: float | None = None
         self.done = start
-
-    def _fresh(self, cursor: int) -> Lines:
-        return Lines(cursor, stream=self._name.stream, rank=self._name.rank)
 
     @property
     def at(self) -> int:
@@ -159,37 +140,15 @@ class _Scan:
             if "execution" in entry:
                 if self._execution not in (None, entry["execution"]):
                     yield from self._lines.end()
-                    self._lines = self._fresh(at)
                     self.done = at
                 self._execution = entry["execution"]
                 self._time = entry.get("arrival", self._time)
         yield from self._cut(piece.data[at - piece.cursor :], at)
 
-    def _cut(self, data: bytes, cursor: int) -> Iterator[LogLine]:
+    def _cut(self, data: bytes, cursor: int) -> list[LogLine]:
         """The lines that end in ``data``, without those that cannot be wanted."""
-        if self.done < cursor and (newline := data.find(b"\n") + 1):
-            yield from self._lines.feed(data[:newline], time=self._time, execution=self._execution)
-            cursor, data = cursor + newline, data[newline:]
-            self.done = cursor
-        whole = data.rfind(b"\n") + 1
-        if self.done == cursor and whole:
-            self.done = cursor + whole
-            if self._cannot_have(data):
-                self._lines, data = self._fresh(self.done), data[whole:]
-        yield from self._lines.feed(data, time=self._time, execution=self._execution)
-
-    def _cannot_have(self, data: bytes) -> bool:
-        if self._records or not self._words:
-            return False
-        # What acts on a terminal may bring together what stands apart.
-        if b"\x1b" in data or b"\b" in data or data.count(b"\r") != data.count(b"\r\n"):
-            return False
-        if b"\xc2" in data and _C1.search(data):
-            return False
-        # What is no UTF-8 is shown as U+FFFD.
-        return not any(
-            "\ufffd" in word or word.encode("utf-8", "surrogatepass") in data for word in self._words
-        )
+        self.done = cursor + data.rfind(b"\n") + 1 if b"\n" in data else self.done
+        return self._lines.feed(data, time=self._time, execution=self._execution)
 
     def _is_wanted(self, line: LogLine) -> bool:
         wanted, before = self._wanted, self._before

@@ -17,7 +17,7 @@ from covalent_joblog_plugin.text.lines import Lines
 from covalent_joblog_plugin.text.selection import Selection
 from covalent_joblog_plugin.text.terminal import plain
 from covalent_joblog_plugin.web import searching
-from covalent_joblog_plugin.web.searching import Wanted, search_back, search_on
+from covalent_joblog_plugin.web.searching import search_back, search_on
 
 _words = [*b"er err Error \b \xff e\xcc \xc3\xa9 \x1b[1m \xc2\x9b1m".split(), b"ok ", b"a" * 30]
 _word = st.sampled_from([*_words, b"\r", b"\r\n", b"\n", b"\n", b"\n"])
@@ -34,8 +34,7 @@ TypeError: again
 
 def wanted(query=(), **more):
     """A search as the route makes it."""
-    words = () if more.get("regex") else tuple(query)
-    return Wanted(Selection.of(query=list(query), **more), words)
+    return Selection.of(query=list(query), **more)
 
 
 class Output:
