@@ -4,25 +4,20 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from covalent_joblog_plugin.model.capabilities import Answer
 from covalent_joblog_plugin.model.errors import (
     AuthenticationError,
     BadSelection,
-    OutputError,
     OutputNotFound,
     OutputNotYet,
     OutputUnsupported,
     TransportError,
 )
 from covalent_joblog_plugin.store.folders import find_dispatch, find_jobs
-from covalent_joblog_plugin.text.lines import Lines
-from covalent_joblog_plugin.text.terminal import safe
 
 from . import console
 
@@ -202,78 +197,3 @@ async def _executions(reader: OutputReader, execution: int | None) -> list[int |
         return [None]
     # Where there is none the reader itself says why.
     return found or [None]
-
-
-def show(
-    dispatch: str | None,
-    node: int | str | None,
-    *,
-    stream: Stream = "stdout",
-    rank: int = 0,
-    execution: int | None = None,
-    follow: bool = False,
-    raw: bool = False,
-) -> None:
-    """Write a node's output to stdout as its cluster has it.
-
-    Args:
-        dispatch: The beginning of an id, ``latest``, or None for the newest.
-        node: Its number, name or a pattern of names; None where only one has a job.
-        stream: ``stdout``, ``stderr``, or ``log`` where both are in one.
-        rank: Whose.
-        execution: Which start of the job; None for all that the cluster has.
-        follow: Whether to go on until the job's end.
-        raw: Whether the bytes are written as they are; else lines that are safe on a terminal.
-
-    Raises:
-        JobLogError: As ``one_job``, ``opened`` and ``pieces`` do.
-    """
-    job = one_job(dispatch, node)
-    console.event(f"{job}, straight from its cluster")
-    write = _Raw() if raw else _Text()
-    asyncio.run(_show(job, write, stream=stream, rank=rank, execution=execution, follow=follow))
-
-
-async def _show(job: StoredJob, write: _Raw | _Text, **asked: Any) -> None:
-    async with opened(job) as reader:
-        capabilities = await reader.capabilities()
-        if capabilities.read.answer is Answer.NO:
-            raise OutputError(f"{job} cannot be read: {capabilities.read.reason}")
-        before: int | None = None
-        try:
-            async with aclosing(pieces(reader, **asked)) as found:
-                async for piece in found:
-                    if before not in {None, piece.execution}:
-                        write.end()
-                        console.event(f"[joblog: execution {piece.execution} of the job]")
-                    before = piece.execution
-                    write.data(piece.data)
-        finally:
-            write.end()
-
-
-class _Raw:
-    """The bytes as the job wrote them."""
-
-    def data(self, data: bytes) -> None:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-
-    def end(self) -> None:
-        """Nothing is held back."""
-
-
-class _Text:
-    """Lines, safe on a terminal."""
-
-    def __init__(self) -> None:
-        self._lines = Lines()
-        self._colour = console.has_colour(sys.stdout)
-
-    def data(self, data: bytes) -> None:
-        for line in self._lines.feed(data):
-            console.write(safe(line.text, colour=self._colour) + "\n")
-
-    def end(self) -> None:
-        for line in self._lines.end():
-            console.write(safe(line.text, colour=self._colour) + "\n")

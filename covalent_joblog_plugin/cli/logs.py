@@ -54,6 +54,11 @@ _OPTIONS = (
         default="text",
         help="text; raw: the bytes of one output; json: JSON Lines.",
     ),
+    click.option(
+        "--direct",
+        is_flag=True,
+        help="Straight from the cluster, with no Covalent server: one output of one node.",
+    ),
 )
 
 
@@ -81,6 +86,11 @@ def logs(ctx: click.Context, /, dispatch: str | None, node: int | str | None, **
         raise BadSelection(
             "output", "raw bytes may do anything to a terminal; write them to a file, or pipe them"
         )
+    if options["direct"]:
+        from . import direct_logs
+
+        direct_logs.show(dispatch, node, options)
+        return
     question = Question.of(dispatch, node, _selection(options))
     # Which dispatch is the newest is found out once.
     question = asyncio.run(_resolved(question))
