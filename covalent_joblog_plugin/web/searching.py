@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Looks for lines in an output, a bounded part of it at a time: who wants more goes on from where it stopped.
 
-What is searched is what people read of a line (``text``). ``severity``, ``query`` and ``exclude`` of a selection say
-what is looked for; its other filters are left alone.
+What is searched is what people read of a line (``text``). Of a selection, ``severity``, ``query`` and
+``exclude`` say what is looked for.
 """
 
 from __future__ import annotations
