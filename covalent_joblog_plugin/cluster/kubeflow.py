@@ -15,6 +15,7 @@ from .kubeflow_follower import JobFollower
 from .kubeflow_job import PAYLOAD
 from .kubernetes import Kubernetes
 from .kubernetes_errors import Conflict, Forbidden, NotFound, Refused
+from .kueue import check_queue
 from .manifests import payload_secret
 from .pauses import SUBMIT_PATIENCE, back_off, wait_for, worth_another
 from .pytorch_job import PyTorchJob
@@ -133,6 +134,7 @@ class KubeflowCluster:
 
     async def _submit(self, job: Job) -> None:
         kind, namespace = job.workload, job.spec.namespace
+        await check_queue(self.api, job.spec)
         await kind.prepare(self.api, job.spec)
         self._reached = True
         try:

@@ -7,7 +7,7 @@ import asyncio
 import json
 import time
 import uuid
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from covalent_joblog_plugin.cluster.kubeflow_job import Instance, JobEnd
 from covalent_joblog_plugin.cluster.kubernetes import Kubernetes, KubernetesSettings
 from covalent_joblog_plugin.cluster.manifests import payload_secret
 from covalent_joblog_plugin.cluster.workload import JobPhase, WorkloadSpec
+from tests.rigs.daemons import until
 
 TELL = "import json; open('/dev/termination-log', 'w').write(json.dumps({0}))"
 """A program that leaves a value behind as its pod's termination message."""
@@ -196,6 +197,35 @@ async def goes_through(jobs, kind, name):
         assert container["resources"]["limits"] == container["resources"]["requests"] == {"cpu": "100m"}
         assert {"name": "v", "mountPath": "/v"} in container["volumeMounts"]
     return seen
+
+
+@contextmanager
+def served_kueue(rig):
+    """As if Kueue were installed: the cluster has its queues, and nobody who acts on them."""
+    plural, group = "localqueues", "kueue.x-k8s.io"
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1beta1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"kind": "LocalQueue", "plural": plural, "singular": "localqueue", "listKind": "LocalQueueList"}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{plural}.{group}",
+            "annotations": {"api-approved.kubernetes.io": "unapproved, a test"},
+        },
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    rig.apply(definition)
+    try:
+        until(lambda: _established(rig, f"{plural}.{group}"), "the queues are served", timeout=20)
+        yield
+    finally:
+        rig.delete("CustomResourceDefinition", f"{plural}.{group}")
+
+
+def _established(rig, name):
+    conditions = rig.get("CustomResourceDefinition", name).get("status", {}).get("conditions") or ()
+    return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
 
 
 async def gone(jobs, kind, name):

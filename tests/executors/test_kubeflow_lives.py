@@ -3,6 +3,7 @@
 
 import pytest
 
+from tests.cluster.kubeflow_workloads import served_kueue
 from tests.executors.dispatches import cancel
 from tests.executors.kubeflow_lives import (
     LINES,
@@ -49,7 +50,7 @@ def set_suspend(spec):
 @pytest.mark.parametrize(("kind", "leave"), [("TrainJob", "return"), ("PyTorchJob", "exit")])
 def test_a_queue_alone_decides_when_a_job_runs(covalent_server, kubeflow_rig, kind, leave):
     namespace, _ = account(kubeflow_rig)
-    with admission(kubeflow_rig, namespace, set_suspend) as requests:
+    with served_kueue(kubeflow_rig), admission(kubeflow_rig, namespace, set_suspend) as requests:
         task = counting(covalent_server, kubeflow_rig, leave=leave, kind=kind, queue="research")
         assert "queue research" in note_of(task, "suspended")
         assert kubeflow_rig.get("Secret", task.job, namespace) is not None
@@ -74,7 +75,7 @@ def test_a_queue_alone_decides_when_a_job_runs(covalent_server, kubeflow_rig, ki
 
 def test_a_job_that_waits_in_a_queue_can_be_cancelled(covalent_server, kubeflow_rig):
     namespace, _ = account(kubeflow_rig)
-    with admission(kubeflow_rig, namespace, set_suspend):
+    with served_kueue(kubeflow_rig), admission(kubeflow_rig, namespace, set_suspend):
         task = counting(covalent_server, kubeflow_rig, queue="research")
         note_of(task, "suspended")
         cancel(covalent_server, task.id, task.node)
