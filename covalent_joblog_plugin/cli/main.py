@@ -18,6 +18,10 @@ from .exits import Exit, exit_of
 
 COMMANDS = {
     "logs": "logs",
+    "ps": "ps",
+    "files": "files",
+    "capabilities": "capabilities",
+    "where": "where",
     "result": "result",
     "reconnect": "reconnect",
 }

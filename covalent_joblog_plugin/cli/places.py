@@ -11,8 +11,10 @@ import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from covalent_joblog_plugin.text.terminal import safe
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from covalent_joblog_plugin.reading.answers import NodeInfo
 
@@ -91,7 +93,7 @@ def _kubeflow(job: Mapping[str, Any], options: Mapping[str, Any], sources: Mappi
         "follow its log": [*kubectl, "logs", "-f", "--prefix", "--all-containers", "--tail=-1", "-l", pods],
         "end it": [*kubectl, "delete", _PLURALS[kind], name],
     }
-    shown = {what: shlex.join(argv) for what, argv in commands.items()}
+    shown = {what: joined(argv) for what, argv in commands.items()}
     return Place(f"namespace {namespace}", f"{kind} {name}", "", sources, shown)
 
 
@@ -100,9 +102,9 @@ def _local(job: Mapping[str, Any], options: Mapping[str, Any], sources: Mapping[
     commands = {}
     if job.get("pid") is not None:
         session = str(job["pid"])
-        commands["its processes"] = shlex.join(["ps", "-o", "pid,stat,etime,args", "-s", session])
-        commands["end it"] = shlex.join(["pkill", "-TERM", "-s", session])
-    commands |= {f"follow {name}": shlex.join(["tail", "-F", path]) for name, path in sources.items()}
+        commands["its processes"] = joined(["ps", "-o", "pid,stat,etime,args", "-s", session])
+        commands["end it"] = joined(["pkill", "-TERM", "-s", session])
+    commands |= {f"follow {name}": joined(["tail", "-F", path]) for name, path in sources.items()}
     name = f"process {job['pid']}" if "pid" in job else ""
     return Place("the server's machine", name, str(job.get("folder") or ""), sources, commands)
 
@@ -130,4 +132,23 @@ def _ssh(options: Mapping[str, Any]) -> list[str]:
 
 
 def _over(ssh: list[str], argv: list[str]) -> str:
-    return shlex.join([*ssh, shlex.join(argv)])
+    return joined([*ssh, joined(argv)])
+
+
+def joined(argv: Iterable[str]) -> str:
+    """Words as a shell takes them, with nothing in them that acts in the terminal where they are shown."""
+    return " ".join(_quoted(word) for word in argv)
+
+
+def _quoted(word: str) -> str:
+    if safe(word) == word:
+        return shlex.quote(word)
+    escaped = "".join(
+        f"\\{char}" if char in "\\'" else char if safe(char) == char else _escaped(char) for char in word
+    )
+    return f"$'{escaped}'"
+
+
+def _escaped(char: str) -> str:
+    # Three octal digits end by themselves, whatever follows.
+    return "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", "surrogateescape"))

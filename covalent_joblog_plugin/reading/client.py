@@ -165,7 +165,7 @@ class Server:
         what = "does not answer in time" if isinstance(error, asyncio.TimeoutError) else str(error)
         return TransportError(
             f"no Covalent server at {self.address}: {what}; start it (covalent start --no-cluster), or say "
-            "where it is: server='http://host:port'"
+            "where it is, as the server http://host:port"
         )
 
     def _get(self, path: str, query: Any, **options: Any) -> Any:

@@ -34,10 +34,11 @@ def _of_node(node: NodeInfo) -> str:
         return f"its files cannot be read: {node.reading.trouble}"
     if others := _others(node):
         return f"nothing was written there; {others}"
-    return node.note or _by_status(node)
+    return node.note or why_no_output(node)
 
 
-def _by_status(node: NodeInfo) -> str:
+def why_no_output(node: NodeInfo) -> str:
+    """Why a node has written nothing at all."""
     if node.status in NOT_STARTED:
         return "it waits for the results of other nodes" if node.growing else "it was never started"
     if node.state == "orphaned":
@@ -51,4 +52,4 @@ def _by_status(node: NodeInfo) -> str:
 def _others(node: NodeInfo) -> str:
     """Where there is something instead."""
     others = [file for file in node.files if file.size]
-    return ", ".join(f"{file.name} has {file.size} bytes (ask for file={file.name!r})" for file in others)
+    return ", ".join(f"{file.name} has {file.size} bytes (ask for the file {file.name!r})" for file in others)

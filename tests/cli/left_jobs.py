@@ -46,6 +46,7 @@ def joblog(server: CovalentServer, *argv: str) -> subprocess.Popen[bytes]:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        bufsize=0,  # communicate() knows nothing of what a reader before it took into its buffer
     )
 
 
