@@ -8,9 +8,10 @@ starts.
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from covalent_joblog_plugin.reading.answers import ENDED
 from covalent_joblog_plugin.text.terminal import safe
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from covalent_joblog_plugin.reading.answers import NodeInfo
 
+_WHILE_IT_RUNS = frozenset({"end it", "its processes"})
 _PLURALS = {"TrainJob": "trainjobs.trainer.kubeflow.org", "PyTorchJob": "pytorchjobs.kubeflow.org"}
 _LABELS = {"TrainJob": "jobset.sigs.k8s.io/jobset-name", "PyTorchJob": "training.kubeflow.org/job-name"}
 
@@ -27,7 +29,7 @@ class Place:
     """Where a node's job is.
 
     Attributes:
-        host: The login node, the namespace, or ``this server``; empty where that is not known.
+        host: The login node, the namespace, or ``server``, Covalent's own machine; empty where that is not known.
         job: What the cluster calls it; empty before it was submitted.
         folder: The job's folder there; empty where it has none.
         files: Output → the file that feeds it.
@@ -51,7 +53,15 @@ def place_of(node: NodeInfo, options: Mapping[str, Any]) -> Place:
     known = node.job if isinstance(node.job, dict) else {}
     sources = node.reading.sources if node.reading else {}
     make = _MAKERS.get(node.executor)
-    return make(known, options, sources) if make else Place(str(options.get("host") or ""), files=sources)
+    if make is None:
+        return Place(str(options.get("host") or ""), files=sources)
+    place = make(known, options, sources)
+    if node.status not in ENDED:
+        return place
+    # What has ended cannot be ended, and its number may be another's by now.
+    return replace(
+        place, commands={what: c for what, c in place.commands.items() if what not in _WHILE_IT_RUNS}
+    )
 
 
 def _slurm(job: Mapping[str, Any], options: Mapping[str, Any], sources: Mapping[str, str]) -> Place:
@@ -106,7 +116,7 @@ def _local(job: Mapping[str, Any], options: Mapping[str, Any], sources: Mapping[
         commands["end it"] = joined(["pkill", "-TERM", "-s", session])
     commands |= {f"follow {name}": joined(["tail", "-F", path]) for name, path in sources.items()}
     name = f"process {job['pid']}" if "pid" in job else ""
-    return Place("the server's machine", name, str(job.get("folder") or ""), sources, commands)
+    return Place("server", name, str(job.get("folder") or ""), sources, commands)
 
 
 _MAKERS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any], Mapping[str, str]], Place]] = {

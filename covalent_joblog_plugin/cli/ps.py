@@ -14,10 +14,11 @@ from . import choosing, tables
 
 if TYPE_CHECKING:
     from covalent_joblog_plugin.model.log_line import LogLine
+    from covalent_joblog_plugin.reading.answers import NodeInfo
 
     from .overview import NodeView
 
-_HEADS = ("NODE", "NAME", "STATE", "ELAPSED", "LIMIT", "HOST", "OUTPUT", "LAST LINE, OR WHY THERE IS NONE")
+_HEADS = ("NODE", "NAME", "STATE", "ELAPSED", "LIMIT", "HOST", "SILENT", "LAST LINE, OR WHY THERE IS NONE")
 _Lines = dict[tuple[str, int], "LogLine"]
 
 
@@ -29,7 +30,7 @@ _Lines = dict[tuple[str, int], "LogLine"]
 def ps(dispatch: str | None, node: int | str | None, form: str, server: str | None) -> None:
     """List the nodes of a dispatch: their states, and why they wait.
 
-    OUTPUT is how long ago the last line came.
+    SILENT is how long ago the last line came.
     """
     from .overview import look
 
@@ -95,8 +96,6 @@ def _value(view: NodeView, last: _Lines, now: float) -> dict[str, Any]:
 
 
 def _row(view: NodeView, value: dict[str, Any]) -> list[str]:
-    from covalent_joblog_plugin.reading.explaining import why_no_output
-
     from .wording import clock, span
 
     age = value["output_age"]
@@ -107,9 +106,16 @@ def _row(view: NodeView, value: dict[str, Any]) -> list[str]:
         clock(value["elapsed"]) if value["elapsed"] is not None else "-",
         value["limit"] or "-",
         value["host"] or "-",
-        f"{span(age)} ago" if age is not None else "-",
-        value["why"] or value["last_line"] or why_no_output(view.info),
+        span(age) if age is not None else "-",
+        value["why"] or value["last_line"] or _instead(view.info),
     ]
+
+
+def _instead(node: NodeInfo) -> str:
+    """What to say of a node that has written nothing."""
+    from covalent_joblog_plugin.reading.explaining import why_no_output
+
+    return f"it is dispatch {node.sub_dispatch_id}" if node.sub_dispatch_id else why_no_output(node)
 
 
 def limit_of(options: dict[str, Any]) -> str:

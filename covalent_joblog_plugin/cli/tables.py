@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import io
+import shutil
 import sys
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from covalent_joblog_plugin.text.terminal import safe
+from covalent_joblog_plugin.text.terminal import fit, safe
 
 from . import console
 
@@ -32,7 +33,7 @@ _COLOURS = {
 }
 """Of words that fill a cell."""
 _UNBOUNDED = 1 << 16
-"""Columns of what is no terminal."""
+"""Columns."""
 
 
 def form_option(command: F) -> F:
@@ -56,12 +57,15 @@ def show(
         form: ``text`` or ``json``.
         values: It for programs.
         heads: Over the columns of it for people.
-        rows: Its cells; on a terminal the last column is cut where the line ends.
+        rows: Its cells; a column that has only ``-`` is left out, and on a terminal the last one is cut where
+            the line ends.
     """
     if form == "json":
         console.say_json(values)
-    else:
-        _table(heads, rows)
+        return
+    cells = [list(row) for row in rows]
+    kept = [at for at in range(len(heads)) if not cells or any(row[at] != "-" for row in cells)]
+    _table([heads[at] for at in kept], [[row[at] for at in kept] for row in cells])
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -72,14 +76,15 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
 
     colour = console.has_colour(sys.stdout)
     table = Table(box=None, pad_edge=False, header_style="bold" if colour else "")
-    for head in heads[:-1]:
-        table.add_column(head, no_wrap=True, overflow="fold")
-    table.add_column(heads[-1], no_wrap=True, overflow="ellipsis", ratio=1)
+    for head in heads:
+        table.add_column(head, no_wrap=True)
     for row in rows:
         table.add_row(*(Text(safe(cell), style=_COLOURS.get(cell, "") if colour else "") for cell in row))
     drawn = io.StringIO()
-    width = None if console.is_terminal(sys.stdout) else _UNBOUNDED
-    Console(file=drawn, width=width, force_terminal=colour, no_color=not colour, highlight=False).print(
+    # Drawn as wide as it is, and cut at the end: narrower columns could not be read.
+    Console(file=drawn, width=_UNBOUNDED, force_terminal=colour, no_color=not colour, highlight=False).print(
         table, crop=False
     )
-    console.write("".join(f"{line.rstrip()}\n" for line in drawn.getvalue().splitlines()))
+    columns = shutil.get_terminal_size().columns if console.is_terminal(sys.stdout) else _UNBOUNDED
+    lines = (line.rstrip() for line in drawn.getvalue().split("\n")[:-1])
+    console.write("".join(f"{fit(line, columns)}\n" for line in lines))
