@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from covalent_joblog_plugin.model.errors import OptionError, SubmissionError
 
 from .kubernetes_errors import Conflict, Forbidden, NotFound, Refused
+from .pod_fields import in_template, misspelt
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from .workload import Api, Workload, WorkloadSpec
 
@@ -110,12 +111,36 @@ def option_of(path: str, spec: WorkloadSpec) -> str:
     return "pod_patch" if spec.pod_patch and "template" in path.lower() else ""
 
 
-def unknown_options(kind: Workload, spec: WorkloadSpec, fields: Sequence[str], cure: str) -> OptionError:
-    """What to say of options the served version has no field for."""
-    # The same template may stand in a manifest more than once.
-    by_option = {(option_of(field, spec), field.rpartition(".")[2]): field for field in reversed(fields)}
-    told = [
-        f"{option or 'the job'}: {kind.kind} has no field {field} here"
-        for (option, _), field in sorted(by_option.items())
-    ]
-    return OptionError(f"{'; '.join(told)}. {cure}; nothing was submitted")
+def unknown_options(
+    spec: WorkloadSpec, fields: Sequence[str], not_taken: Callable[[str, str], str]
+) -> OptionError:
+    """What to say of options the served version has no field for.
+
+    Args:
+        spec: The job.
+        fields: Paths of the fields.
+        not_taken: Says of a field that Kubernetes has, by its path in the job and in the pod template, why
+            the job cannot have it, and what to do.
+    """
+    told: dict[str, None] = {}
+    for field in fields:
+        inside = in_template(field)
+        text = (misspelt(inside) if inside else "") or not_taken(field, inside)
+        # The same template may stand in a manifest more than once.
+        told[f"{_unknown_option(field, spec) or 'the job'}: {text}"] = None
+    return OptionError(f"{'; '.join(sorted(told))}; nothing was submitted")
+
+
+def _unknown_option(path: str, spec: WorkloadSpec) -> str:
+    """The option in which there is a field of that name: what we write ourselves has none that is unknown."""
+    leaf = path.rpartition(".")[2].partition("[")[0]
+    option = option_of(path, spec)
+    if _has(spec.pod_patch, leaf) and not _has(getattr(spec, option, None), leaf):
+        return "pod_patch"
+    return option
+
+
+def _has(value: Any, key: str) -> bool:
+    if isinstance(value, dict):
+        return key in value or any(_has(inner, key) for inner in value.values())
+    return isinstance(value, (list, tuple)) and any(_has(inner, key) for inner in value)

@@ -47,8 +47,7 @@ class PyTorchJob:
         try:
             await dry_run(api, self, spec, self.manifest(spec))
         except UnknownFields as unknown:
-            cure = "Look at the spelling with kubectl explain pod.spec"
-            raise unknown_options(self, spec, unknown.fields, cure) from unknown
+            raise unknown_options(spec, unknown.fields, _not_taken) from unknown
 
     def manifest(self, spec: WorkloadSpec) -> dict[str, Any]:
         """See ``Workload``."""
@@ -110,3 +109,7 @@ class PyTorchJob:
     def instances(self, pod: Mapping[str, Any]) -> list[ContainerInstance]:
         """See ``Workload``."""
         return instances(pod, self.container, self.rank(pod))
+
+
+def _not_taken(field: str, inside: str) -> str:
+    return f"this Training Operator knows no {inside or field}, it is older than that: leave it out"

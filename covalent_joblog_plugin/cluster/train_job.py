@@ -12,6 +12,7 @@ Runtimes whose function would run in an MPI launcher are refused: their ``node``
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from covalent_joblog_plugin.model.errors import OptionError, SubmissionError
@@ -81,8 +82,8 @@ class TrainJob:
                 await dry_run(api, self, spec, self.manifest(spec))
             except UnknownFields as unknown:
                 if f"spec.{self._pod_field.name}" not in unknown.fields:
-                    cure = f"Write it into the pod template of runtime {spec.runtime}, or leave it out"
-                    raise unknown_options(self, spec, unknown.fields, cure) from unknown
+                    not_taken = partial(train_runtime.instead, spec, REPLICATED_JOB)
+                    raise unknown_options(spec, unknown.fields, not_taken) from unknown
             except SubmissionError as error:
                 if _MISSING in str(error):
                     raise SubmissionError(await self._no_runtime(api, spec)) from error

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from .workload import WorkloadSpec
 
 _CONTAINERS = ("containers", "initContainers")
+_SINCE = {"securityContext": "2.2", "activeDeadlineSeconds": "2.2", "terminationGracePeriodSeconds": "2.3"}
+"""Field → the first Trainer that takes it from a TrainJob; of the others 2.1 to 2.3 take all or none."""
 
 
 def check(runtime: Mapping[str, Any], spec: WorkloadSpec, job: str, container: str) -> None:
@@ -66,6 +68,29 @@ def check_unseen(spec: WorkloadSpec, container: str, why: str) -> None:
             f"pod_patch: whether {spec.runtime_kind} {spec.runtime} has container {names} cannot be checked: "
             f"{why}. Or write it into the runtime; nothing was submitted"
         )
+
+
+def instead(spec: WorkloadSpec, job: str, field: str, inside: str) -> str:
+    """Which Trainer takes a field from a TrainJob, and where to write it for this one.
+
+    Args:
+        spec: What is to run.
+        job: Name of the runtime's replicated job whose pods are the nodes.
+        field: Its path in the TrainJob.
+        inside: The same in the pod template; empty for another field.
+    """
+    since = next((version for name, version in _SINCE.items() if name in field.split(".")), "")
+    name = inside or field.removeprefix("spec.")
+    who = (
+        f"Trainer takes {name} from a TrainJob since {since}, and this one is older"
+        if since
+        else f"no Trainer up to 2.3 takes {name} from a TrainJob"
+    )
+    place = f"template.spec.{f'template.{inside}' if inside else name}"
+    return (
+        f"{who}: write it into a runtime, at {place} of its replicated job {job}, and name that one with "
+        f"runtime= (now {spec.runtime_kind} {spec.runtime})"
+    )
 
 
 def _patched(spec: WorkloadSpec) -> set[tuple[str, str]]:

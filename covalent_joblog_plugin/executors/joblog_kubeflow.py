@@ -51,8 +51,14 @@ class KubeflowJobLogExecutor(JobLogExecutor):
         image_pull_secrets: Names of Secrets with registry credentials.
         node_selector: Labels of the machines to use.
         tolerations: Tolerations, as in a pod's specification.
-        priority_class: Priority class of the pods.
-        pod_patch: Part of a pod template, such as ``{"spec": {"hostNetwork": True}}``, merged last.
+        priority_class: Priority class of the pods; a TrainJob has it from its runtime alone.
+        pod_patch: Part of a pod template, merged last, such as ``{"spec": {"affinity": {"nodeAffinity":
+            {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference":
+            {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}}]}}}}``. A PyTorchJob
+            takes every field of a pod. A TrainJob takes of it ``affinity``, ``schedulingGates``, ``env`` and
+            ``volumeMounts`` of containers, since Trainer 2.2 ``securityContext`` and since 2.3
+            ``terminationGracePeriodSeconds``; anything else, such as ``hostNetwork``, has to stand in its
+            runtime.
         queue: Kueue's local queue.
         store: URL of a folder (fsspec) that server and pods reach, for what is too large for a Secret and for
             the log; empty for none.

@@ -89,14 +89,53 @@ async def test_an_option_the_version_cannot_take_is_named_with_its_field(field, 
     path = f"spec.podTemplateOverrides[0].spec.{field}"
     with pytest.raises(OptionError) as caught:
         await TrainJob().prepare(served("podTemplateOverrides", also=[path]), replace(WITH_POD, **changes))
-    assert str(caught.value).startswith(f"{option}: TrainJob has no field {path} here")
-    assert "pod template of runtime torch" in str(caught.value)
+    text = str(caught.value)
+    assert text.startswith(f"{option}: ")
+    assert f"takes spec.{field} from a TrainJob" in text
+    assert f"at template.spec.template.spec.{field} of its replicated job node" in text
+    assert "(now ClusterTrainingRuntime torch)" in text
 
 
 async def test_a_deadline_the_version_lacks_is_named():
     api = served("podTemplateOverrides", also=["spec.activeDeadlineSeconds"])
-    with pytest.raises(OptionError, match=r"active_deadline: TrainJob has no field"):
+    with pytest.raises(OptionError, match=r"active_deadline: .* since 2\.2, .*template.spec.activeDeadline"):
         await TrainJob().prepare(api, replace(WITH_POD, active_deadline=3))
+
+
+@pytest.mark.parametrize(
+    ("patch", "path", "words"),
+    [
+        ({"hostNetwrk": True}, "spec.podTemplateOverrides[0].spec.hostNetwrk", "did you mean hostNetwork"),
+        ({"containers": [{"name": "node", "env": [{"nam": "A"}]}]}, "spec.trainer.env[1].nam", "mean name"),
+        (
+            {"containers": [{"name": "node", "resources": {"limit": {}}}]},
+            "spec.trainer.resourcesPerNode.limit",
+            "did you mean limits",
+        ),
+        ({"rockets": 1}, "spec.podTemplateOverrides[0].spec.rockets", "see kubectl explain pod.spec"),
+    ],
+)
+async def test_a_misspelt_field_is_said_to_be_one(patch, path, words):
+    api = served("podTemplateOverrides", also=[path])
+    spec = replace(WITH_POD, environment={"A": "1"}, resources={"cpu": 1}, pod_patch={"spec": patch})
+    with pytest.raises(OptionError, match=rf"^pod_patch: Kubernetes has no field .*{words}") as caught:
+        await TrainJob().prepare(api, spec)
+    assert "runtime" not in str(caught.value)
+
+
+async def test_a_misspelt_field_of_an_option_is_the_options():
+    path = "spec.podTemplateOverrides[0].spec.tolerations[0].kee"
+    spec = replace(WITH_POD, tolerations=[{"kee": "a"}], pod_patch={"metadata": {}})
+    with pytest.raises(OptionError, match=r"^tolerations: Kubernetes has no field kee .*did you mean key"):
+        await TrainJob().prepare(served("podTemplateOverrides", also=[path]), spec)
+
+
+async def test_a_field_that_the_operator_is_too_old_for_is_no_misspelt_one():
+    path = "spec.pytorchReplicaSpecs.Master.template.spec.hostUsers"
+    with pytest.raises(OptionError, match=r"^pod_patch: this Training Operator knows no spec.hostUsers"):
+        await PyTorchJob().prepare(
+            ScriptedApi(lambda *_: unknown(path)), replace(SPEC, pod_patch={"spec": {"hostUsers": True}})
+        )
 
 
 async def test_a_field_of_both_replicas_is_named_once():

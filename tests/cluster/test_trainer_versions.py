@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """TrainJobs on the oldest and the newest Trainer we serve, with the rights of the documented Role."""
 
+import ast
+import inspect
+import re
+
 import pytest
 
+from covalent_joblog_plugin import KubeflowJobLogExecutor
 from covalent_joblog_plugin.cluster import kubeflow_wording
 from covalent_joblog_plugin.cluster.train_job import TrainJob
 from covalent_joblog_plugin.cluster.workload import JobPhase
@@ -39,6 +44,7 @@ async def test_what_the_served_trainer_cannot_take_is_refused_before_anything_is
     for option, value in [
         ("priority_class", "high"),
         ("pod_patch", {"spec": {"hostNetwork": True}}),
+        ("pod_patch", {"spec": {"hostNetwrk": True}}),
         ("pod_patch", {"spec": {"containers": [{"name": "side", "volumeMounts": []}]}}),
         ("volumes", [{"nam": "v"}]),
         ("resources", {"cpu": "lots"}),
@@ -52,7 +58,7 @@ async def test_what_the_served_trainer_cannot_take_is_refused_before_anything_is
 async def test_what_only_the_newer_trainer_has_is_taken_there_alone(trainer, jobs, option):
     spec = jobs.spec("deadline", "time.sleep(60)", **{option: 3})
     if trainer == OLDEST:
-        with pytest.raises(OptionError, match=f"^{option}: TrainJob has no field"):
+        with pytest.raises(OptionError, match=f"^{option}: Trainer takes .* since 2"):
             await TrainJob().prepare(jobs.api, spec)
         return
     await TrainJob().prepare(jobs.api, spec)
@@ -117,6 +123,22 @@ async def test_restarts_of_the_container_and_of_the_job_set_are_told_apart(jobs)
             await jobs.until(lambda s=seen: starts(s) >= 2, kind, spec, seen)
             places = {(one.attempt, one.restart_count) for one in seen.instances.values() if one.container_id}
             assert places == ({(0, 0), (0, 1)} if runtime == "on-failure" else {(0, 0), (1, 0)})
+
+
+@pytest.mark.usefixtures("trainer")
+async def test_the_documented_pod_patch_is_taken_by_every_trainer(jobs):
+    kind, spec = TrainJob(), jobs.spec("apart", num_nodes=2, pod_patch=documented_patch())
+    async with jobs.submitted(kind, spec) as seen:
+        await jobs.until(lambda: len(seen.now) == 2, kind, spec, seen)
+        pods = jobs.rig.list("Pod", spec.namespace, kind.pod_query(spec.name)["labelSelector"])
+    for pod in pods:
+        assert pod["spec"]["affinity"] == spec.pod_patch["spec"]["affinity"]
+
+
+def documented_patch():
+    """The one of the executor's documentation."""
+    text = inspect.getdoc(KubeflowJobLogExecutor)
+    return ast.literal_eval(re.search(r"``(\{\"spec\": \{\"affinity\".*?)``", text, re.DOTALL)[1])
 
 
 def starts(seen):
