@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The one task runner. Everything happens in .venv; pip and apt say what they are doing.
-.PHONY: help venv packages lint check test demo demo-slurm rig-slurm rig-slurm-down rig-kubeflow rig-kubeflow-down
+.PHONY: help venv packages lint docs check test demo demo-slurm rig-slurm rig-slurm-down rig-kubeflow rig-kubeflow-down
 .PHONY: bench build clean
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
@@ -8,7 +8,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 # What the tests start besides Covalent, as command:package of Debian.
 PACKAGES := sbatch:slurm-client slurmctld:slurmctld slurmd:slurmd munged:munge sshd:openssh-server ssh:openssh-client \
-	containerd:containerd runc:runc /usr/lib/cni/bridge:containernetworking-plugins debootstrap:debootstrap ip:iproute2
+	containerd:containerd runc:runc /usr/lib/cni/bridge:containernetworking-plugins debootstrap:debootstrap ip:iproute2 tmux:tmux
 
 help:
 	@echo 'make demo        live output of a local job in this terminal, with a Covalent server of its own'
@@ -18,6 +18,7 @@ help:
 	@echo 'make bench       the figures, each beside a peer measured in the same run'
 	@echo 'make rig-slurm   start the private Slurm and leave it running; make rig-slurm-down stops it'
 	@echo 'make rig-kubeflow  the same for the private Kubeflow; make rig-kubeflow-down stops it'
+	@echo 'make docs        write the tables of the joblog command into README'
 	@echo 'make build       wheel and source archive in dist/'
 
 venv: .venv/installed
@@ -36,6 +37,9 @@ lint: venv
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: venv
+	$(BIN)/python -m tools.options
 
 check: lint
 	$(BIN)/python -m pytest -m 'not covalent and not slurm and not kubeflow'

@@ -29,7 +29,8 @@ class Place:
     """Where a node's job is.
 
     Attributes:
-        host: The login node, the namespace, or ``server``, Covalent's own machine; empty where that is not known.
+        host: The login node, the namespace, or ``server`` for Covalent's own machine; empty where that is not
+            known.
         job: What the cluster calls it; empty before it was submitted.
         folder: The job's folder there; empty where it has none.
         files: Output → the file that feeds it.
