@@ -194,7 +194,7 @@ class _Bringing:
         """Store a piece; False when no more of this output is kept."""
         place, number = output.place, piece.execution or 0
         items: list[Append | SeamAt] = []
-        if self._resumes and not output.brought:
+        if self._resumes and piece.data and not output.brought:
             said = "joblog reconnect brought what follows"
             items.append(SeamAt(output.name, Seam(SeamKind.RESUMED, said, place.execution)))
         if number > place.execution:

@@ -38,7 +38,7 @@ class Piece:
 
     Attributes:
         execution: Which start of the job wrote them; None where the cluster does not number them.
-        data: The bytes.
+        data: The bytes; none at the beginning of an execution.
     """
 
     execution: int | None
@@ -137,6 +137,7 @@ async def pieces(
         for number in fresh:
             last = follow and number == known[-1]
             pos = start if number in {None, first} else 0
+            yield Piece(number, b"")
             async with aclosing(_one(reader, number, stream, rank, pos, follow=last)) as found:
                 async for data in found:
                     yield Piece(number, data)

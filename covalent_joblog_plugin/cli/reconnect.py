@@ -52,8 +52,9 @@ def _is_left(job: StoredJob) -> bool:
     if job.handle is None or job.state == NodeState.CLOSED:
         return False
     lives = writer_lives(job.writer)
-    if lives:
-        console.event(f"{job}: a server writes it: joblog logs {job.dispatch_id} {job.node_id} -f")
+    if lives and job.writer:
+        hint = f"joblog logs {job.dispatch_id} {job.node_id} -f"
+        console.event(f"{job}: process {job.writer['pid']} writes it, a server or a joblog reconnect: {hint}")
     return not lives
 
 

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``joblog reconnect``: text of jobs that a killed server left behind is stored to its end."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+from tests.cli.left_jobs import joblog, left_behind, run
+from tests.executors.dispatches import node, wait_for_text
+from tests.executors.slurm_tasks import Tasks
+from tests.executors.test_slurm_direct import UNTIL_GO
+from tests.rigs.covalent_server import eventually
+from tests.web.events import ask, path_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.rigs.covalent_server import CovalentServer
+    from tests.rigs.slurm import SlurmRig
+
+
+def test_the_text_is_completed_while_another_server_runs_and_again_after_an_interrupt(
+    fresh_covalent_server: CovalentServer, tmp_path: Path
+) -> None:
+    server = fresh_covalent_server
+    dispatch_id = left_behind(server, tmp_path)
+    stored = server.results_dir / dispatch_id / "node_0" / "stdout.log"
+    size = stored.stat().st_size
+    server.start()
+    before = server.stdout(dispatch_id, 0)
+    first = joblog(server, "reconnect", dispatch_id)
+    eventually(lambda: stored.stat().st_size > size + 1000, 60, "some of the missing text")
+    _, err = run(server, "reconnect", dispatch_id)
+    assert f"process {first.pid} writes it, a server or a joblog reconnect" in err
+    first.send_signal(signal.SIGINT)
+    first.communicate(timeout=30)
+    assert first.returncode == 130
+    assert ask(server, path_of(dispatch_id))["state"] == "orphaned"
+    second = joblog(server, "reconnect", "latest", "count")
+    (tmp_path / "go").touch()
+    _, told = second.communicate(timeout=60)
+    assert second.returncode == 0, told
+    assert b"the job has ended with a result: joblog result" in told
+    text = run(server, "logs", "-o", "raw", dispatch_id, "0")[0]
+    lines = text.splitlines(keepends=True)
+    assert lines == [f"line {n} €\n".encode() for n in range(len(lines) - 1)] + [b"the end \xff\n"]
+    assert text.startswith(before)
+    seen = node(server, dispatch_id, 0)
+    assert seen["stdout"].encode() == text.replace(b"\xff", b"?")
+    assert seen["stderr"].splitlines() == [f"warning {n}" for n in range(len(lines) - 1)]
+    assert seen["status"] == "RUNNING"
+    assert ask(server, path_of(dispatch_id))["state"] == "closed"
+    _, err = run(server, "reconnect", dispatch_id)
+    assert "nothing to do" in err
+
+
+def test_a_node_that_a_server_writes_is_left_to_it(
+    covalent_server: CovalentServer, slurm_rig: SlurmRig, tmp_path: Path
+) -> None:
+    tasks = Tasks(covalent_server, slurm_rig, tmp_path, UNTIL_GO)
+    wait_for_text(covalent_server, tasks.id, 0, bool)
+    _, err = run(covalent_server, "reconnect", tasks.id)
+    assert f"process {covalent_server.pid} writes it" in err
+    assert f"joblog logs {tasks.id} 0 -f" in err
+    (tmp_path / "go").touch()
+    tasks.completed()
+
+
+def test_a_requeued_slurm_job_with_ranks_is_completed_with_its_seam(
+    fresh_covalent_server: CovalentServer, slurm_rig: SlurmRig, tmp_path: Path
+) -> None:
+    server, before = fresh_covalent_server, set(slurm_rig.jobs())
+    ranks = {"use_srun": True, "sbatch_options": {"ntasks": 2, "overcommit": True}}
+    tasks = Tasks(server, slurm_rig, tmp_path, UNTIL_GO, **ranks)
+    files = server.results_dir / tasks.id / "node_0" / "joblog" / "files"
+    eventually(lambda: (files / "rank1.stderr").exists() and tasks.text(), 60, "both ranks")
+    (job,) = set(slurm_rig.jobs()) - before
+    server.kill()
+    slurm_rig.requeue(job)
+    again = tasks.folder() / "x001" / "rank1.stdout"
+    eventually(lambda: again.exists() and again.stat().st_size, 90, "rank 1 of the second execution")
+    reading = joblog(server, "reconnect", tasks.id)
+    (tmp_path / "go").touch()
+    _, told = reading.communicate(timeout=100)
+    assert reading.returncode == 0, told
+    for stream in ("stdout", "stderr"):
+        whole = tasks.on_cluster(0, stream) + tasks.on_cluster(0, stream, execution=1)
+        assert (files.parent.parent / f"{stream}.log").read_bytes() == whole
+        whole = tasks.on_cluster(0, f"rank1.{stream}") + tasks.on_cluster(0, f"rank1.{stream}", execution=1)
+        assert tasks.stored(f"rank1.{stream}") == whole
+    seams = [(seam["file"], seam["seam"], seam["execution"]) for seam in tasks.seams()]
+    assert ("stdout", "restart", 1) in seams
+    assert ("rank1.stderr", "restart", 1) in seams
+
+
+def test_text_that_is_not_the_jobs_own_is_never_added(
+    fresh_covalent_server: CovalentServer, tmp_path: Path
+) -> None:
+    server = fresh_covalent_server
+    dispatch_id = left_behind(server, tmp_path)
+    (tmp_path / "go").touch()
+    stored = server.results_dir / dispatch_id / "node_0" / "stdout.log"
+    changed = stored.read_bytes()[:-6] + b"other\n"
+    stored.write_bytes(changed)
+    _, err = run(server, "reconnect", dispatch_id, status=1)
+    assert "is not what was stored before byte" in err
+    assert f"joblog logs {dispatch_id} 0 --direct" in err
+    assert stored.read_bytes() == changed
