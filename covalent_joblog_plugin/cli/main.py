@@ -24,6 +24,7 @@ COMMANDS = {
     "where": "where",
     "result": "result",
     "reconnect": "reconnect",
+    "doctor": "doctor",
 }
 """Command → the module of this package that has it, under that name; loaded when it is called."""
 

@@ -45,6 +45,7 @@ NOISE_LIMIT = 1 << 20
 
 READER = ("remote_frames", "remote_watch", "remote_reader")
 COMMANDS = ("remote_frames", "remote_call", "remote_submit", "remote_remove", "remote_commands")
+LOOK = ("remote_frames", "remote_call", "remote_submit", "remote_look")
 """Our programs: the files they are made of."""
 
 

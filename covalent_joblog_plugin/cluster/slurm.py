@@ -213,6 +213,14 @@ class SlurmCluster:
             failures += 1
         self._tracker.hurry(handle["name"])
 
+    async def look(self, task: dict[str, Any]) -> dict[str, Any]:
+        """What jobs need on the login node, see ``remote_look``; changes nothing.
+
+        Raises:
+            TransportError: The login node cannot be reached.
+        """
+        return await self._commands.look(task)
+
     async def remove(self, job: Job) -> list[str]:
         """Remove the job's folder, but nothing in it that is not ours; returns at most 20 names of the rest.
 

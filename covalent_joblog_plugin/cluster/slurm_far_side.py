@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from covalent_joblog_plugin.model.errors import JobLogError, TransportError
 
-from .far_side import COMMAND, COMMANDS, FarSide
+from .far_side import COMMAND, COMMANDS, LOOK, FarSide
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 GRACE = 30.0
 """Seconds the far side may take beyond the command it runs: login shells are slow to start."""
 SUBMIT_TIMEOUT = 600.0
+LOOK_TIMEOUT = 180.0
 GATHER = 0.05
 """Seconds in which removals are gathered into one command."""
 
@@ -108,8 +109,18 @@ class FarCommands:
                     if not answer.done():
                         answer.set_result(one)
 
-    async def _do(self, task: dict[str, Any], raw: bytes, timeout: float) -> dict[str, Any]:
-        far_side = FarSide(COMMANDS)
+    async def look(self, task: dict[str, Any]) -> dict[str, Any]:
+        """What jobs need there, see ``remote_look`` for task and answer; changes nothing.
+
+        Raises:
+            TransportError: The connection failed.
+        """
+        return await self._do({**task, "cluster": self._cluster}, b"", LOOK_TIMEOUT, LOOK)
+
+    async def _do(
+        self, task: dict[str, Any], raw: bytes, timeout: float, program: tuple[str, ...] = COMMANDS
+    ) -> dict[str, Any]:
+        far_side = FarSide(program)
         text = json.dumps({**task, "slurm_path": self._slurm_path}).encode("ascii")
         stdin = far_side.opening + b"%d %d\n" % (len(text), len(raw)) + text + raw
         done = await self._shell.run(COMMAND, stdin, timeout)
