@@ -166,7 +166,7 @@ def _check_patch(spec: WorkloadSpec, container: str) -> None:
     ):
         raise OptionError(
             f"pod_patch: {', '.join(sorted(odd))}: it is part of a pod template, so that it has metadata "
-            'with labels and annotations, and spec, such as {"spec": {"hostNetwork": True}}'
+            'with labels and annotations, and spec, such as {"spec": {"nodeSelector": {"disk": "ssd"}}}'
         )
     pod = patch.get("spec") or {}
     ours = [item for item in pod.get("containers") or () if item.get("name") == container]

@@ -80,14 +80,52 @@ def test_memory_over_the_limit_is_named(covalent_server, kubeflow_rig):
     body = "print('growing', flush=True)\nvalue = len(bytearray(1 << 30))"
     task = Task(covalent_server, kubeflow_rig, body, resources={"memory": "64Mi"})
     error = task.failed()
-    assert "memory" in error
+    assert error.startswith("the function used more memory than its limit: raise memory in resources\n")
     assert task.text() == b"growing\n"
 
 
-def test_an_image_that_is_not_there_ends_the_task_with_its_name(covalent_server, kubeflow_rig):
-    task = Task(covalent_server, kubeflow_rig, "", image="127.0.0.1:1/nowhere:1")
+def test_an_image_that_is_not_there_ends_the_task_and_nothing_can_run_later(covalent_server, kubeflow_rig):
+    image = "127.0.0.1:1/nowhere:1"
+    task = Task(covalent_server, kubeflow_rig, "", num_nodes=2, image=image)
     error = task.failed(timeout=240)
-    assert "127.0.0.1:1/nowhere:1" in error
+    lines = error.splitlines()
+    assert lines[0].startswith("2 of 2 pods: container ")
+    assert f"image {image} cannot be pulled" in lines[0]
+    assert error.count(image) == lines[0].count(image)
+    assert lines[-1] == f"TrainJob {task.job} was deleted, so that it does not run later"
+    assert kubeflow_rig.get("TrainJob", task.job, task.namespace) is None
+    eventually(lambda: not task.pods(), 30, "its pods are gone")
+
+
+def test_what_cannot_start_python_is_named_with_its_image(covalent_server, kubeflow_rig):
+    task = Task(covalent_server, kubeflow_rig, "", python="nosuchpython")
+    error = task.failed()
+    assert error.startswith(f"python='nosuchpython' in image {kubeflow_rig.image} cannot be started: ")
+
+
+def test_what_is_no_python_is_named_with_what_it_said(covalent_server, kubeflow_rig):
+    error = Task(covalent_server, kubeflow_rig, "", python="ls").failed()
+    first, *others = error.splitlines()
+    assert first.startswith("python='ls' in image ")
+    assert "did not run our runner" in first
+    assert any("invalid option" in line for line in others)
+
+
+def test_a_crash_of_the_interpreter_is_named_with_the_innermost_call(covalent_server, kubeflow_rig):
+    body = "import ctypes\ndef crashes():\n    ctypes.string_at(0)\ncrashes()"
+    lines = Task(covalent_server, kubeflow_rig, body).failed().splitlines()
+    assert lines[0].startswith("the process was ended by signal 11 (SIGSEGV)")
+    assert lines[1:3] == ["stderr ended with:", "Fatal Python error: Segmentation fault"]
+    assert any(" in crashes" in line for line in lines)
+
+
+def test_a_claim_that_is_not_there_is_named_while_the_job_waits(covalent_server, kubeflow_rig):
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "nope"}}
+    task = Task(covalent_server, kubeflow_rig, "", volumes=[volume])
+    note = eventually(lambda: task.state().get("note"), 40, "the reason is told")
+    assert "there is no PersistentVolumeClaim nope" in note
+    cancel(covalent_server, task.id, task.node)
+    assert task.finished() == "CANCELLED"
 
 
 def test_a_job_that_does_not_fit_waits_and_then_runs(covalent_server, kubeflow_rig):

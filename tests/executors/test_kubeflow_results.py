@@ -181,4 +181,6 @@ def test_the_other_ranks_failure_is_the_tasks(covalent_server, kubeflow_rig):
     error = task.failed()
     assert "ValueError: not on this one" in error
     assert "rank 1" in error
+    assert "the whole traceback stands in rank1.stderr of the node" in error
+    assert b"ValueError: not on this one" in task.stored("rank1.stderr")
     assert task.text() == b"well\n"
