@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a job has no pods, or was stopped: no condition tells, only events do, if they may be read.
+"""Why a job has no pods, or no containers, or was stopped: only events tell, if they may be read.
 
 What refuses pods (quota, PodSecurity, webhooks, a service account that is not there) is answered to the
 controller that creates them, which writes an event and tries again for ever. A batch Job below a TrainJob
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _RECENT = 500
 """Events of a namespace that are looked at; a busy namespace has thousands."""
 _CREATIONS = {"FailedCreate", "FailedCreatePod", "TrainJobResourcesCreationFailed", "JobCreationFailed"}
+_STARTS = {"FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox"}
 _CURES = (
     ("exceeded quota", "ask for less in resources, or wait until other jobs of the namespace have ended"),
     ("must specify", "the namespace's quota wants it: set it in resources"),
@@ -27,6 +28,7 @@ _CURES = (
         "violates PodSecurity",
         "make the pod template of the runtime, or pod_patch, fit the namespace's policy",
     ),
+    ("MountVolume.SetUp failed", "what volumes names must be there"),
     ("serviceaccount", "set service_account to one of kubectl get serviceaccounts"),
     ("priority class", "set priority_class to one of kubectl get priorityclasses"),
     ("admission webhook", "ask whoever runs that webhook what it wants"),
@@ -50,6 +52,25 @@ async def why_no_pods(api: Api, namespace: str, name: str) -> str:
         return refusal(await _events(api, namespace, "type=Warning"), name)
     except Forbidden:
         return f"kubectl -n {namespace} get events tells why; here it is shown if we may list events"
+
+
+async def why_not_started(api: Api, namespace: str, name: str) -> str:
+    """Why containers of a job are not started, in words; empty where nothing tells.
+
+    Args:
+        api: The cluster.
+        namespace: Of the job.
+        name: Of the job.
+
+    Raises:
+        TransportError: The cluster cannot be reached.
+    """
+    try:
+        events = await _events(api, namespace, "type=Warning")
+    except Forbidden:
+        return ""
+    message = _newest(events, name, _STARTS)
+    return f"its pods cannot be started: {message}" if message else ""
 
 
 async def why_stopped(api: Api, namespace: str, name: str) -> str:
@@ -78,13 +99,18 @@ async def _events(api: Api, namespace: str, which: str) -> list[dict[str, Any]]:
 
 def refusal(events: Any, name: str) -> str:
     """The newest of ``events`` that says why something of the job was not created, in words; else empty."""
-    found = [event for event in events if event.get("reason") in _CREATIONS and _belongs(event, name)]
+    message = _newest(events, name, _CREATIONS)
+    return f"its pods cannot be created: {message}" if message else ""
+
+
+def _newest(events: Any, name: str, reasons: set[str]) -> str:
+    """What the newest of the job's events with one of these reasons says, and what to do; else empty."""
+    found = [event for event in events if event.get("reason") in reasons and _belongs(event, name)]
     if not found:
         return ""
-    event = max(found, key=_time)
-    message = str(event.get("message", ""))
+    message = str(max(found, key=_time).get("message", ""))
     cure = next((cure for mark, cure in _CURES if mark in message.lower() or mark in message), "")
-    return f"its pods cannot be created: {message}{f'. {cure[0].upper()}{cure[1:]}' if cure else ''}"
+    return f"{message}{f'. {cure[0].upper()}{cure[1:]}' if cure else ''}"
 
 
 def _belongs(event: Mapping[str, Any], name: str) -> bool:

@@ -17,7 +17,7 @@ from covalent_joblog_plugin.model.records import SeamKind
 
 from . import kubeflow_wording
 from .instance_output import InstanceOutput
-from .job_events import why_no_pods, why_stopped
+from .job_events import why_no_pods, why_not_started, why_stopped
 from .kubeflow_job import CONTAINER_FAILED, UNSTARTABLE, Instance, JobEnd
 from .kubernetes_errors import NotFound
 from .pauses import back_off, wait_for
@@ -41,8 +41,8 @@ SIDECAR_PATIENCE = 15.0
 """Seconds a failed container's pod may go on before its sidecar counts as what keeps it running."""
 UNSTARTABLE_PATIENCE = 120.0
 """Seconds an image may fail to be pulled, or a container to be created, before the job is given up."""
-PODLESS_PATIENCE = 5.0
-"""Seconds a job may be without pods before it is asked why."""
+PODLESS_PATIENCE, IDLE_PATIENCE = 5.0, 15.0
+"""Seconds a job may be without pods, and its pods without containers, before it is asked why."""
 PODS_PATIENCE = 120.0
 """Seconds the containers of an ended job may take to end."""
 
@@ -70,7 +70,7 @@ class JobFollower:
         self._hurry = asyncio.Event()
         self._lively_until = time.monotonic() + STARTING
         self._since: dict[str, float] = {}
-        self._podless = ""
+        self._idle = ""
         self._stopped: str | None = None
         self.end: asyncio.Future[JobEnd] = asyncio.get_running_loop().create_future()
         self.seconds_run = 0.0
@@ -228,7 +228,7 @@ class JobFollower:
         if self.end.done():
             return
         state = self.job.workload.state(job) if job is not None else None
-        self.job.waiting = kubeflow_wording.why_waiting(self.job, state, found, self._podless)
+        self.job.waiting = kubeflow_wording.why_waiting(self.job, state, found, self._idle)
         last = {rank: instances[-1] for rank, instances in self.job.instances.items()}
         active = [known for known in last.values() if not known.ended]
         done = len(last) == self.job.spec.num_nodes and all(k.succeeded for k in last.values())
@@ -281,11 +281,16 @@ class JobFollower:
         """No condition says why a job has no pods, or why a Job below it was stopped; only events do."""
         phase = self.job.workload.state(job).phase if job is not None else None
         where = self.job.spec.namespace, self.job.name
-        if self._lasts("podless", phase is JobPhase.PENDING and not found, PODLESS_PATIENCE):
+        pending = phase is JobPhase.PENDING
+        idle = pending and bool(found) and not any(seen.container_id or seen.why_waiting for seen in found)
+        if self._lasts("podless", pending and not found, PODLESS_PATIENCE):
             self._since["podless"] = time.monotonic()  # again after as long
-            self._podless = await why_no_pods(self._api, *where)
-        elif found:
-            self._podless = ""
+            self._idle = await why_no_pods(self._api, *where)
+        elif self._lasts("idle", idle, IDLE_PATIENCE):
+            self._since["idle"] = time.monotonic()
+            self._idle = await why_not_started(self._api, *where)
+        elif found and not idle:
+            self._idle = ""
         if phase is JobPhase.FAILED and self._stopped is None and not self.end.done():
             self._stopped = await why_stopped(self._api, *where)
 

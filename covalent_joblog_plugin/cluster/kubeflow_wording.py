@@ -156,22 +156,20 @@ def _message(end: JobEnd) -> str:
     return "" if end.reason == "FailedJobs" and first_failed(end) else end.message
 
 
-def why_waiting(job: Job, state: JobState | None, found: Sequence[ContainerInstance], podless: str) -> str:
+def why_waiting(job: Job, state: JobState | None, found: Sequence[ContainerInstance], idle: str) -> str:
     """Why a job does not run yet, or no more, and what to do; empty when it does, or that is not known.
 
     Args:
         job: The job.
         state: What its object says; None where it is gone.
         found: Its container instances.
-        podless: Why it has no pods, where that is known.
+        idle: Why it has no pods, or its pods no containers, where that is known.
     """
     if state is not None and not state.phase.open:
         return ""
     if state is not None and state.phase is JobPhase.SUSPENDED:
         return _suspended(job)
-    if not found:
-        return podless
-    return "; ".join(_summaries(job, [seen for seen in found if seen.why_waiting]))
+    return "; ".join(_summaries(job, [seen for seen in found if seen.why_waiting])) or idle
 
 
 def _summaries(job: Job, waiting: Sequence[ContainerInstance]) -> list[str]:

@@ -4,11 +4,13 @@ from dataclasses import replace
 import pytest
 
 from covalent_joblog_plugin.cluster import kubeflow_wording as wording
-from covalent_joblog_plugin.cluster.job_events import refusal
+from covalent_joblog_plugin.cluster.job_events import refusal, why_not_started
 from covalent_joblog_plugin.cluster.kubeflow_job import Instance, Job, JobEnd
+from covalent_joblog_plugin.cluster.kubernetes_errors import Forbidden
 from covalent_joblog_plugin.cluster.pytorch_job import PyTorchJob
 from covalent_joblog_plugin.cluster.train_job import TrainJob
 from covalent_joblog_plugin.cluster.workload import ContainerInstance, JobPhase, JobState, WorkloadSpec
+from tests.cluster.workload_specs import ScriptedApi
 
 SPEC = WorkloadSpec("train-1f", "ml", None, ["python3"], num_nodes=2, runtime="r")
 
@@ -188,6 +190,15 @@ def test_what_refuses_pods_is_told_with_what_to_do(message, cure):
     text = refusal([event(message)], "train-1f")
     assert message in text
     assert cure in text
+
+
+async def test_what_keeps_containers_from_starting_is_told_from_what_refuses_pods():
+    pod = event('MountVolume.SetUp failed: secret "nope" not found', "train-1f-node-0-0-abcde", "FailedMount")
+    api = ScriptedApi(lambda *_: {"items": [pod, event("quota", time="2026-01-01T00:00:09Z")]})
+    told = await why_not_started(api, "ml", "train-1f")
+    assert told.startswith('its pods cannot be started: MountVolume.SetUp failed: secret "nope" not found')
+    assert "volumes" in told
+    assert await why_not_started(ScriptedApi(lambda *_: Forbidden("no")), "ml", "train-1f") == ""
 
 
 def test_the_newest_refusal_of_this_very_job_counts():

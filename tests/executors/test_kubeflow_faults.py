@@ -119,11 +119,20 @@ def test_a_crash_of_the_interpreter_is_named_with_the_innermost_call(covalent_se
     assert any(" in crashes" in line for line in lines)
 
 
-def test_a_claim_that_is_not_there_is_named_while_the_job_waits(covalent_server, kubeflow_rig):
-    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "nope"}}
-    task = Task(covalent_server, kubeflow_rig, "", volumes=[volume])
-    note = eventually(lambda: task.state().get("note"), 40, "the reason is told")
-    assert "there is no PersistentVolumeClaim nope" in note
+@pytest.mark.parametrize(
+    ("volume", "words"),
+    [
+        ({"persistentVolumeClaim": {"claimName": "nope"}}, "there is no PersistentVolumeClaim nope"),
+        ({"secret": {"secretName": "nope"}}, 'secret "nope" not found'),
+    ],
+)
+def test_what_volumes_name_and_is_not_there_is_told_while_the_job_waits(
+    covalent_server, kubeflow_rig, volume, words
+):
+    mounted = {"volume_mounts": [{"name": "data", "mountPath": "/data"}]}
+    task = Task(covalent_server, kubeflow_rig, "", volumes=[{"name": "data", **volume}], **mounted)
+    note = eventually(lambda: task.state().get("note"), 60, "the reason is told")
+    assert words in note
     cancel(covalent_server, task.id, task.node)
     assert task.finished() == "CANCELLED"
 
