@@ -7,7 +7,7 @@ import platform
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from covalent_joblog_plugin.model.errors import AuthenticationError, JobLogError, OptionError
+from covalent_joblog_plugin.model.errors import JobLogError, OptionError
 
 from .findings import Finding, fault, ok, unknown, warning
 
@@ -22,6 +22,7 @@ _SHARED = (
 )  # fmt: skip
 """How the types of file systems begin that several machines can share."""
 _ROOM = 1 << 30
+JOBS_PYTHON = "job's python"
 
 
 async def check(executor: SlurmJobLogExecutor) -> list[Finding]:
@@ -35,10 +36,8 @@ async def check(executor: SlurmJobLogExecutor) -> list[Finding]:
     cluster = executor.make_source()
     try:
         seen = await cluster.look(_task(executor))
-    except AuthenticationError as error:
-        return [fault("ssh", str(error))]
     except JobLogError as error:
-        return [fault("ssh", str(error), f"see that `{login(executor)} true` works as the server's user")]
+        return [fault("ssh", str(error))]
     finally:
         await cluster.close()
     return [
@@ -98,16 +97,16 @@ def _queue(done: Mapping[str, Any]) -> Finding:
 def _python(executor: SlurmJobLogExecutor, pythons: list[Mapping[str, Any]]) -> Finding:
     wanted = ".".join(platform.python_version_tuple()[:2])
     if executor.modules or executor.conda_env or executor.setup_commands:
-        return unknown("python", "modules, conda_env or setup_commands decide it inside the job")
+        return unknown(JOBS_PYTHON, "modules, conda_env or setup_commands decide it inside the job")
     found = {one["version"]: one for one in reversed(pythons) if one["version"]}
     fitting = next((v for v in found if v.split(".")[:2] == wanted.split(".")), None)
     if fitting is not None:
         path = found[fitting]["path"]
-        return ok("python", f"Python {fitting} on the login node, {path}; compute nodes may have another")
+        return ok(JOBS_PYTHON, f"Python {fitting} on the login node, {path}; compute nodes may have another")
     asked = " or ".join(shlex.join(one["argv"]) for one in pythons)
     there = ", ".join(found) or "none that starts"
     return warning(
-        "python",
+        JOBS_PYTHON,
         f"{asked} on the login node: {there}; functions pickled here need Python {wanted}",
         "set python, modules or conda_env to such a Python, unless compute nodes have another",
     )
