@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -37,9 +38,21 @@ def write(text: str, stream: TextIO | None = None) -> None:
         BrokenPipeError: Nobody reads it any more.
     """
     stream = stream or sys.stdout
-    stream.flush()
     # A TextIOWrapper would raise where a locale has no such character.
-    stream.buffer.write(text.encode(stream.encoding or "utf-8", "backslashreplace"))
+    write_bytes(text.encode(stream.encoding or "utf-8", "backslashreplace"), stream)
+
+
+def write_bytes(data: bytes, stream: TextIO | None = None) -> None:
+    """Write bytes as they are, to stdout if not said otherwise; raises as ``write`` does."""
+    stream = stream or sys.stdout
+    stream.flush()
+    left = memoryview(data)
+    while left:
+        # With PYTHONUNBUFFERED there is no buffer, and a part may be taken.
+        taken = stream.buffer.write(left)
+        if taken is None:
+            select.select([], [stream], [])
+        left = left[taken or 0 :]
     stream.buffer.flush()
 
 

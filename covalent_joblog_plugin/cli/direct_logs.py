@@ -144,8 +144,7 @@ class _Raw:
     """The bytes as the job wrote them."""
 
     def data(self, data: bytes) -> None:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+        console.write_bytes(data)
 
     def breaks(self) -> None:
         """Nothing is held back."""

@@ -64,11 +64,9 @@ class TextLines:
         return safe(item.text, colour=self.colour, found=found)
 
 
-@dataclass(frozen=True, slots=True)
 class JsonLines:
     """Lines for programs, in ASCII."""
 
-    labels: bool
     paints = False
 
     def line(self, shown: Shown) -> str:
@@ -97,7 +95,7 @@ class JsonLines:
 
 Style = TextLines | JsonLines
 StyleMaker = Callable[[bool], Style]
-"""Makes the style of lines, given whether their sources need labels."""
+"""Makes the style of lines, given whether they are all one node's."""
 
 
 def label_of(source: Source) -> str:

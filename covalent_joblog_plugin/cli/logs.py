@@ -133,12 +133,12 @@ def _style_maker(options: dict[str, Any]) -> StyleMaker:
     from .lines import JsonLines, TextLines
 
     if options["form"] == "json":
-        return JsonLines
+        return lambda _: JsonLines()
     marked = Selection.of(query=options["query"], highlight=options["highlight"], regex=options["regex"])
     colour = console.has_colour(sys.stdout)
-    return lambda labels: TextLines(
-        labels and not options["no_prefix"], options["timestamps"], colour, marked
-    )
+    labels = not options["no_prefix"]
+    ranks = options["rank"] == "all"
+    return lambda one: TextLines(labels and (ranks or not one), options["timestamps"], colour, marked)
 
 
 async def _follow(question: Question, form: str, style: StyleMaker) -> Exit:

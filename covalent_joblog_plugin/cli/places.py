@@ -130,8 +130,11 @@ _MAKERS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any], Mapping[str, 
 def _ssh(options: Mapping[str, Any]) -> list[str]:
     """The way to the login node, as its executor takes it."""
     argv = ["ssh"]
-    if isinstance(options.get("ssh_config"), str):
-        argv += ["-F", options["ssh_config"]]
+    config = options.get("ssh_config", True)
+    if config is not True:
+        argv += ["-F", config or "none"]
+    if options.get("known_hosts"):
+        argv += ["-o", f"UserKnownHostsFile={' '.join(options['known_hosts'])}"]
     if options.get("port"):
         argv += ["-p", str(options["port"])]
     for key in options.get("client_keys") or ():

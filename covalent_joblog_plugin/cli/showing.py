@@ -38,7 +38,7 @@ async def show(evaluation: Evaluation, style: StyleMaker) -> None:
     last: float | None = None
     async with aclosing(evaluation.read()) as batches:
         async for batch in batches:
-            total += screen.show(batch, style(evaluation.labels))
+            total += screen.show(batch, style(evaluation.of_one_node))
             last = max((shown.item.time or 0 for shown in batch), default=0) or last
     if not total:
         console.event(why_nothing(evaluation))
@@ -63,5 +63,4 @@ async def show_raw(evaluation: Evaluation) -> None:
     """Write the bytes of the one output; raises as ``show`` does."""
     async with aclosing(evaluation.raw()) as pieces:
         async for piece in pieces:
-            sys.stdout.buffer.write(piece)
-    sys.stdout.buffer.flush()
+            console.write_bytes(piece)

@@ -68,8 +68,7 @@ async def follow_raw(question: Question) -> Exit:
     async with aclosing(with_pauses(Follow(question, followed.told).raw(), _LOOK)) as pieces:
         async for piece in pieces:
             if piece:
-                sys.stdout.buffer.write(piece)
-                sys.stdout.buffer.flush()
+                console.write_bytes(piece)
             elif piece is None:
                 raise_if_closed()
     return await followed.end()
@@ -108,7 +107,7 @@ class _Watching:
         return await self._followed.end()
 
     def _show(self, batch: list[Shown]) -> None:
-        style = self._style(self._follow.rendering.labels)
+        style = self._style(self._follow.of_one_node)
         times = [shown.item.time or 0.0 for shown in batch]
         self._last = max(self._last or 0.0, *times) or None if times else self._last
         self._seen = bool(self.screen.show(batch, style, self._rows(style))) or self._seen

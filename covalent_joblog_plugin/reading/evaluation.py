@@ -74,12 +74,17 @@ class Evaluation:
             for node, info in zip(found, nodes, strict=True):
                 sizes = {file.name: file.size for file in info.files}
                 for source in question.outputs.sources(info, node.label):
-                    extent = Extent(source, 0, sizes[source.file])
+                    extent = Extent(source, 0, sizes[source.file], info.growing)
                     extents.append(await begin(server, extent, question.selection, now))
         if not extents:
             raise question.outputs.missing(nodes[0])
         labels = question.node is None or len(found) > 1 or question.outputs.several
         return cls(replace(question, dispatch=dispatch_id), now, nodes, extents, labels)
+
+    @property
+    def of_one_node(self) -> bool:
+        """Whether one node was asked for, and all lines are its own."""
+        return self.question.node is not None and len(self.nodes) == 1
 
     @property
     def rendering(self) -> Rendering:

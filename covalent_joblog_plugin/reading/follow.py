@@ -65,6 +65,11 @@ class Follow:
         for batch in blocking(self.batches()):
             yield from batch
 
+    @property
+    def of_one_node(self) -> bool:
+        """Whether all lines are one node's; known when the first of them is."""
+        return isinstance(self._follower, NodeFollower)
+
     def begun(self) -> list[Shown]:
         """The lines that have no end yet (progress bars), as they would be shown now; for ``batches``."""
         return self._follower.begun() if self._follower else []
