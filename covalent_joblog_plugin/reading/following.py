@@ -149,7 +149,7 @@ class NodeFollower:
         return _Output(extent, Picker(self._question.selection, self._now))
 
     def _cut_off(self, info: NodeInfo) -> list[Shown]:
-        if info.state != "orphaned":
+        if info.state != "orphaned" or any(output.told for output in self._outputs.values()):
             return []
         message = (
             f"the server that ran node {info.node_id} ({info.name}) of {info.dispatch_id} was stopped; "
@@ -166,6 +166,7 @@ class _Output:
         self._source = extent.source
         self._history = extent.end
         self._caught_up = False
+        self._last: Item | None = None
         self._picker = picker
         source = extent.source
         self._assembler = Assembler(
@@ -176,6 +177,11 @@ class _Output:
     def cursor(self) -> int:
         """Of the next byte."""
         return self._assembler.cursor
+
+    @property
+    def told(self) -> bool:
+        """Whether the last that was shown says that the server was stopped."""
+        return isinstance(self._last, Break) and self._last.seam.kind is SeamKind.INTERRUPTED
 
     def feed(self, piece: Piece) -> list[Shown]:
         return self._all_shown(self._picker.feed(self._assembler.feed(piece))) + self._up_to_now()
@@ -203,6 +209,7 @@ class _Output:
         return self._all_shown(self._picker.caught_up())
 
     def _all_shown(self, items: list[Item]) -> list[Shown]:
+        self._last = items[-1] if items else self._last
         return [self.shown(item) for item in items]
 
 

@@ -34,11 +34,13 @@ class Extent:
         source: The output.
         start: Cursor of its first byte, the start of a line.
         end: Cursor behind its last byte.
+        growing: Whether the output may go on there, even in the middle of a character.
     """
 
     source: Source
     start: int
     end: int
+    growing: bool = False
 
 
 async def pieces(server: Server, extent: Extent, size: int = PIECE_BYTES) -> AsyncGenerator[Piece, None]:
@@ -83,7 +85,8 @@ async def items(
     async with aclosing(pieces(server, extent, size)) as parts:
         async for piece in parts:
             yield picker.feed(assembler.feed(piece))
-    yield picker.feed(assembler.end()) + picker.caught_up()
+    last = [assembler.unfinished()] if extent.growing else assembler.end()
+    yield picker.feed([item for item in last if item]) + picker.caught_up()
 
 
 async def merged(

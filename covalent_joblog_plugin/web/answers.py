@@ -6,8 +6,9 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from pydantic import WithJsonSchema
 from starlette.responses import Response
 
 from covalent_joblog_plugin.text.terminal import plain
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 MOST_CHARACTERS = 2000
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 """Of every answer: output grows, and its text is never anything else than text."""
+Base64 = Annotated[str, WithJsonSchema({"type": "string", "format": "byte", "contentEncoding": "base64"})]
+"""Bytes as they stand in JSON; in the words of OpenAPI 3.0 and of 3.1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +170,7 @@ class PieceAnswer:
     cursor: int
     next: int
     total: int
-    data: str
+    data: Base64
     entries: list[dict[str, Any]]
 
     @classmethod

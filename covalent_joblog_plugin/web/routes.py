@@ -79,16 +79,20 @@ One answer takes about half a second at most: go on from `next` for more. The ne
 `severity=ERROR&most=1` behind the line of the last one; of a traceback only its beginning counts. A line
 without an end yet may be found again when it has grown."""
 
+_EVENT_STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
+_BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+
 router = APIRouter(prefix="/api/v1/joblog", tags=["Job output"], route_class=RefusingRoute)
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _read(path: str, answer: type, **options: Any) -> Callable[[F], F]:
-    """Add a route for GET and HEAD."""
+def _read(path: str, answer: type | dict[str, Any], **options: Any) -> Callable[[F], F]:
+    """Add a route for GET and HEAD; its ``answer`` is a record, or media types with their schemas."""
+    known = {"content": answer} if isinstance(answer, dict) else {"model": answer}
+    responses = {200: {"description": "What was asked for", **known}, **STATUSES}
 
     def add(function: F) -> F:
-        responses = {200: {"model": answer}, **STATUSES}
         for method in (router.get, router.head):
             method(path, responses=responses, response_class=Response, **options)(function)
         return function
@@ -155,7 +159,7 @@ async def output(
     return JsonResponse(await in_reader(answer))
 
 
-@_read("/{dispatch_id}/{node_id}/events", NodeAnswer, description=_EVENTS)
+@_read("/{dispatch_id}/{node_id}/events", _EVENT_STREAM, description=_EVENTS)
 async def events(
     request: Request,
     dispatch_id: DispatchId,
@@ -223,7 +227,7 @@ async def search(
     return JsonResponse(await in_reader(answer))
 
 
-@_read("/{dispatch_id}/{node_id}/download", bytes)
+@_read("/{dispatch_id}/{node_id}/download", _BYTES)
 async def download(
     request: Request, dispatch_id: DispatchId, node_id: NodeId, file: File = "stdout"
 ) -> Response:

@@ -265,7 +265,8 @@ def test_a_link_in_the_nodes_folder_leads_nowhere(covalent_server, tmp_path):
 
 
 def test_the_documentation_names_every_route_with_get_and_head_alone(covalent_server):
-    paths = json.loads(covalent_server.get("/openapi.json").body)["paths"]
+    document = json.loads(covalent_server.get("/openapi.json").body)
+    paths = document["paths"]
     ours = {path: set(methods) for path, methods in paths.items() if path.startswith(ROOT)}
     node = ROOT + "/{dispatch_id}/{node_id}"
     assert set(ours) == {
@@ -278,3 +279,11 @@ def test_the_documentation_names_every_route_with_get_and_head_alone(covalent_se
         f"{node}/download",
     }
     assert all(methods == {"get", "head"} for methods in ours.values())
+    data = document["components"]["schemas"]["PieceAnswer"]["properties"]["data"]
+    assert (data["type"], data["format"], data["contentEncoding"]) == ("string", "byte", "base64")
+    for what, media in (
+        ("output", "application/json"),
+        ("events", "text/event-stream"),
+        ("download", "application/octet-stream"),
+    ):
+        assert list(paths[f"{node}/{what}"]["get"]["responses"]["200"]["content"]) == [media]
