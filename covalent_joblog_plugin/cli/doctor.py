@@ -34,7 +34,14 @@ _WIDTH = 12
     metavar="OPTION=VALUE",
     help="An option of the executor, such as username=me; JSON where it is no text.",
 )
-@click.option("-o", "--output", "form", type=click.Choice(["text", "json"]), default="text")
+@click.option(
+    "-o",
+    "--output",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="text; json: JSON Lines.",
+)
 @choosing.server_option
 def doctor(
     host: str | None, *, kubeflow: bool, given: tuple[str, ...], form: str, server: str | None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from covalent_joblog_plugin.model.errors import JobFailed, JobLogError, OutputError, PayloadError
+from covalent_joblog_plugin.model.errors import JobFailed, JobLogError, OutputUnsupported
 from covalent_joblog_plugin.store.state import NodeState, writer_lives
 
 from . import choosing, console, direct
@@ -43,7 +43,12 @@ def reconnect(dispatch: str | None, node: int | str | None) -> None:
     if not left:
         console.event(f"nothing to do: no server left a job of {found[0].dispatch_id} behind")
         return
-    if not asyncio.run(_all(left)):
+    try:
+        brought = asyncio.run(_all(left))
+    except KeyboardInterrupt:
+        console.event(f"\nno longer reading; to go on: joblog reconnect {found[0].dispatch_id}")
+        raise
+    if not brought:
         raise click.exceptions.Exit(Exit.FAILED)
 
 
@@ -69,17 +74,21 @@ async def _all(left: list[StoredJob]) -> bool:
 
 
 async def _told(job: StoredJob) -> bool:
-    """Bring one node's text, and say what became of it; False where it could not be brought."""
+    """Bring one node's text, and say what became of its job; False where the text could not be brought."""
     from .bringing import bring
 
+    brought = True
     try:
         await bring(job, lambda text: console.event(f"{job}: {text}"))
-        console.event(f"{job}: {await _end(job)}")
     except JobLogError as error:
-        hint = f"it can be read: joblog logs {job.dispatch_id} {job.node_id} --direct"
-        console.event(f"{job}: its text is not stored: {error}. Perhaps {hint}", bad=True)
-        return False
-    return True
+        brought = False
+        look = f"joblog logs {job.dispatch_id} {job.node_id} --direct -f"
+        console.event(f"{job}: its text is not stored: {error}. To look at it: {look}", bad=True)
+        if not isinstance(error, OutputUnsupported):
+            return False
+        console.event(f"{job}: waiting for the job's end")
+    console.event(f"{job}: {await _end(job)}")
+    return brought
 
 
 async def _end(job: StoredJob) -> str:
@@ -89,7 +98,7 @@ async def _end(job: StoredJob) -> str:
             await reader.result()
     except JobFailed as error:
         return f"the job failed: {str(error).splitlines()[0]}. {again}"
-    except (OutputError, PayloadError) as error:
+    except JobLogError as error:
         return f"its result cannot be had: {error}. {again}"
     where = f"joblog result {job.dispatch_id} {job.node_id} --save FILE"
     return f"the job has ended with a result: {where}. {again}"

@@ -94,9 +94,12 @@ def judged(state: dict[str, Any] | None, status: str, started: float | None) -> 
         # Covalent never goes on with a dispatch that an earlier server had started.
         left = status not in TERMINAL and started is not None and started < STARTED
         return NodeState.ORPHANED if left else NodeState.ABSENT
+    if state["instance"] != INSTANCE and status == RUNNING:
+        # Also where its output is complete: read to its end without a server, or just before that was killed.
+        return NodeState.ORPHANED
     if state["state"] == NodeState.CLOSED:
         return NodeState.CLOSED
     if state["instance"] != INSTANCE:
-        return NodeState.ORPHANED if status == RUNNING else NodeState.INTERRUPTED
+        return NodeState.INTERRUPTED
     # Not open here and yet live: it was closed, and the disk had no room to say so.
     return NodeState.INTERRUPTED if state["state"] == NodeState.INTERRUPTED else NodeState.CLOSED

@@ -50,7 +50,10 @@ def test_the_text_is_completed_while_another_server_runs_and_again_after_an_inte
     assert seen["stdout"].encode() == text.replace(b"\xff", b"?")
     assert seen["stderr"].splitlines() == [f"warning {n}" for n in range(len(lines) - 1)]
     assert seen["status"] == "RUNNING"
-    assert ask(server, path_of(dispatch_id))["state"] == "closed"
+    # Complete, and yet Covalent will never end it.
+    assert ask(server, path_of(dispatch_id))["state"] == "orphaned"
+    _, err = run(server, "logs", "-f", dispatch_id, "0", status=6)
+    assert "is RUNNING for ever" in err
     _, err = run(server, "reconnect", dispatch_id)
     assert "nothing to do" in err
 
