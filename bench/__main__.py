@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measure and print: python -m bench [--json FILE] [local] [slurm] [kubeflow] [import]."""
+"""Measure and print: python -m bench [--json FILE] [local] [slurm] [kubeflow] [reading] [import]."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from tests.rigs.covalent_server import CovalentServer
 from tests.rigs.slurm import SlurmRig
 
-from . import completeness, import_cost, kubeflow, latency
+from . import completeness, import_cost, kubeflow, latency, long_output
 from .figures import Figure, save, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-GROUPS = ("local", "slurm", "kubeflow", "import")
+GROUPS = ("local", "slurm", "kubeflow", "reading", "import")
 
 
 def _local(stack: contextlib.ExitStack, folder: Path) -> list[Figure]:
@@ -54,6 +54,13 @@ def _slurm(stack: contextlib.ExitStack, folder: Path) -> list[Figure]:
     ]
 
 
+def _reading(stack: contextlib.ExitStack, folder: Path) -> list[Figure]:
+    server = CovalentServer(folder / "for-reading")
+    stack.callback(server.close)
+    server.start()
+    return long_output.measure(server, folder)
+
+
 def measure(groups: Sequence[str]) -> list[Figure]:
     """All figures of the named groups."""
     figures: list[Figure] = []
@@ -64,6 +71,8 @@ def measure(groups: Sequence[str]) -> list[Figure]:
             figures += _slurm(stack, Path(name))
         if "kubeflow" in groups:
             figures += kubeflow.measure(stack, Path(name))
+        if "reading" in groups:
+            figures += _reading(stack, Path(name))
     if "import" in groups:
         figures += import_cost.measure()
     return figures

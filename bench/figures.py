@@ -20,7 +20,7 @@ class Figure:
     Attributes:
         what: What was measured.
         ours: Our number, in ``unit``.
-        unit: ``%`` or ``ms``.
+        unit: ``%``, ``ms`` or ``MiB``.
         peer: The peer's number; None where nobody does the same.
         peer_name: Who the peer is.
         aim: The number to reach, with its sign.
@@ -43,10 +43,14 @@ def table(figures: Sequence[Figure]) -> str:
     """The figures as a table in Markdown."""
     rows = [("what", "ours", "peer", "ours / peer", "aim"), ("---",) * 5]
     for figure in figures:
-        peer = "" if figure.peer is None else f"{figure.peer:.3g} {figure.unit} ({figure.peer_name})"
+        peer = "" if figure.peer is None else f"{_short(figure.peer)} {figure.unit} ({figure.peer_name})"
         ratio = "" if figure.ratio is None else f"{figure.ratio:.2f}"
-        rows.append((figure.what, f"{figure.ours:.3g} {figure.unit}", peer, ratio, figure.aim))
+        rows.append((figure.what, f"{_short(figure.ours)} {figure.unit}", peer, ratio, figure.aim))
     return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+
+
+def _short(number: float) -> str:
+    return f"{number:.3g}" if abs(number) < 1000 else f"{number:.0f}"
 
 
 def save(figures: Sequence[Figure], file: Path) -> None:
