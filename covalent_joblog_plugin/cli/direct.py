@@ -130,7 +130,7 @@ async def pieces(
     done: set[int | None] = set()
     first = since if execution is None else execution
     while True:
-        known = await _patiently(reader, execution, follow=follow)
+        known = await _patiently(reader, execution, stream, follow=follow)
         fresh = [n for n in known if n not in done and (n is None or n >= first)]
         if not fresh:
             return
@@ -149,35 +149,17 @@ async def pieces(
 async def _one(
     reader: OutputReader, number: int | None, stream: Stream, rank: int, pos: int, *, follow: bool
 ) -> AsyncGenerator[bytes, None]:
-    troubled = False
+    said = ""
     while True:
         source = reader.output(execution=number, rank=rank, stream=stream, follow=follow, start=pos)
         try:
-            async for data in source:
-                pos += len(data)
-                if troubled:
-                    console.event("the cluster answers again")
-                    troubled = False
-                yield data
-        except AuthenticationError:
-            raise
-        except TransportError as error:
-            if not follow:
-                raise
-            if not troubled:
-                console.event(f"the cluster does not answer, it is asked again: {error}")
-            troubled = True
-            await asyncio.sleep(AGAIN)
-        else:
-            return
-
-
-async def _patiently(reader: OutputReader, execution: int | None, *, follow: bool) -> list[int | None]:
-    """The executions to be read, of which there is at least one."""
-    said = ""
-    while True:
-        try:
-            return await _executions(reader, execution)
+            async with aclosing(source):
+                async for data in source:
+                    pos += len(data)
+                    if said:
+                        console.event("the text goes on")
+                        said = ""
+                    yield data
         except AuthenticationError:
             raise
         except (OutputNotYet, TransportError) as error:
@@ -185,16 +167,39 @@ async def _patiently(reader: OutputReader, execution: int | None, *, follow: boo
                 raise
             if str(error) != said:
                 said = str(error)
-                console.event(said)
+                console.event(f"asked again: {said}")
+        else:
+            return
         await asyncio.sleep(AGAIN)
 
 
-async def _executions(reader: OutputReader, execution: int | None) -> list[int | None]:
+async def _patiently(
+    reader: OutputReader, execution: int | None, stream: Stream, *, follow: bool
+) -> list[int | None]:
+    """The executions to be read, of which there is at least one."""
+    said = ""
+    while True:
+        try:
+            return await _executions(reader, execution, stream)
+        except AuthenticationError:
+            raise
+        except (OutputNotYet, TransportError) as error:
+            if not follow:
+                raise
+            if str(error) != said:
+                said = str(error)
+                console.event(f"asked again: {said}")
+        await asyncio.sleep(AGAIN)
+
+
+async def _executions(reader: OutputReader, execution: int | None, stream: Stream) -> list[int | None]:
     if execution is not None:
         return [execution]
     try:
-        found: list[int | None] = [*await reader.executions()]
+        if not (found := await reader.executions()):
+            async with aclosing(reader.output(stream=stream)) as why:
+                await anext(why, b"")  # raises the reason, unless it has begun meanwhile
+            found = await reader.executions()
     except OutputUnsupported:
         return [None]
-    # Where there is none the reader itself says why.
-    return found or [None]
+    return [*found]

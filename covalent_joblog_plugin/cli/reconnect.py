@@ -92,7 +92,7 @@ async def _told(job: StoredJob) -> bool:
 
 
 async def _end(job: StoredJob) -> str:
-    again = "Covalent shows it as RUNNING for ever; dispatch again what needs it"
+    again = "Covalent does not go on with it: dispatch again what needs it"
     try:
         async with direct.opened(job) as reader:
             await reader.result()

@@ -18,7 +18,7 @@ from .pauses import wait_for
 from .workload import WorkloadSpec
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
     from covalent_joblog_plugin.model.records import Delta, Stream
 
@@ -87,7 +87,7 @@ class KubeflowReader:
         stream: Stream = "stdout",
         follow: bool = False,
         start: int = 0,
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """See ``OutputReader``; earlier executions are ``OutputUnsupported``: the cluster forgets them."""
         if execution is not None:
             raise OutputUnsupported(_NEWEST_ONLY)

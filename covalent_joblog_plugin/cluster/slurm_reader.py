@@ -15,7 +15,7 @@ from .slurm_job import Job, JobSpec
 from .slurm_states import parse_record
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from covalent_joblog_plugin.model.records import Stream
 
@@ -91,7 +91,7 @@ class SlurmReader:
         stream: Stream = "stdout",
         follow: bool = False,
         start: int = 0,
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """See ``OutputReader``."""
         if stream == "log":
             raise OutputUnsupported(

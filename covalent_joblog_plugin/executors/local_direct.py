@@ -19,7 +19,7 @@ from covalent_joblog_plugin.payload.processes import Session
 from covalent_joblog_plugin.payload.threads import in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from covalent_joblog_plugin.model.records import Stream
 
@@ -60,7 +60,7 @@ class LocalJobReader:
         stream: Stream = "stdout",
         follow: bool = False,
         start: int = 0,
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """See ``OutputReader``."""
         if stream == "log":
             raise OutputUnsupported(

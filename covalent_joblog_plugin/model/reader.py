@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from .capabilities import Capabilities
     from .records import Stream
@@ -38,8 +38,8 @@ class OutputReader(Protocol):
         stream: Stream = "stdout",
         follow: bool = False,
         start: int = 0,
-    ) -> AsyncIterator[bytes]:
-        """The bytes of one stream, in pieces of any size.
+    ) -> AsyncGenerator[bytes, None]:
+        """The bytes of one stream, in pieces of any size; who leaves early closes it.
 
         Args:
             execution: Which start of the job; None for the newest.

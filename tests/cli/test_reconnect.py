@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import json
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.cli.left_jobs import joblog, left_behind, run
 from tests.executors.dispatches import node, wait_for_text
@@ -110,3 +111,47 @@ def test_text_that_is_not_the_jobs_own_is_never_added(
     assert "is not what was stored before byte" in err
     assert f"joblog logs {dispatch_id} 0 --direct" in err
     assert stored.read_bytes() == changed
+
+
+def test_what_a_stopped_server_had_no_time_for_is_brought_and_marked(
+    fresh_covalent_server: CovalentServer, slurm_rig: SlurmRig, tmp_path: Path
+) -> None:
+    server = fresh_covalent_server
+    tasks = Tasks(server, slurm_rig, tmp_path, UNTIL_GO)
+    wait_for_text(server, tasks.id, 0, lambda text: text.count(b"\n") > 20)
+    server.stop()
+    _, err = run(server, "reconnect", tasks.id)
+    assert "the job failed: " in err
+    folder = server.results_dir / tasks.id / "node_0"
+    assert (folder / "stdout.log").read_bytes() == tasks.on_cluster()
+    kinds = [seam["seam"] for seam in tasks.seams() if seam["file"] == "stdout"]
+    assert kinds[0] == "interrupted"
+    assert kinds[1:] in ([], ["resumed"])  # it may have been read to its end before
+
+
+def test_a_job_that_waited_is_followed_from_its_beginning(
+    fresh_covalent_server: CovalentServer, slurm_rig: SlurmRig, tmp_path: Path
+) -> None:
+    server, before = fresh_covalent_server, set(slurm_rig.jobs())
+    body = "print('at last', flush=True)"
+    tasks = Tasks(server, slurm_rig, tmp_path, body, sbatch_options={"hold": True})
+    state = server.results_dir / tasks.id / "node_0" / "joblog" / "state.json"
+    eventually(lambda: _job(state).get("id"), 60, "the job's id")
+    (job,) = set(slurm_rig.jobs()) - before
+    server.kill()
+    waits = joblog(server, "reconnect", tasks.id)
+    assert waits.stderr is not None
+    told = waits.stderr.readline() + waits.stderr.readline()
+    assert b"PENDING, reason JobHeldUser" in told
+    slurm_rig.slurm("scontrol", "release", str(job))
+    _, rest = waits.communicate(timeout=100)
+    assert waits.returncode == 0, rest
+    assert b"8 bytes of stdout" in rest
+    assert tasks.on_cluster() == b"at last\n"
+    assert (state.parent.parent / "stdout.log").read_bytes() == b"at last\n"
+
+
+def _job(state: Path) -> dict[str, Any]:
+    """The job's handle as it is stored; nothing before it is."""
+    known = json.loads(state.read_text())["remembered"] if state.exists() else {}
+    return dict(known.get("job", {}))

@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import pickle
+import signal
 from typing import TYPE_CHECKING
 
 from tests.cli.left_jobs import LOCAL, joblog, left_behind, run
@@ -57,6 +60,14 @@ def test_a_job_that_failed_says_why(fresh_covalent_server: CovalentServer, tmp_p
     out, err = run(fresh_covalent_server, "result", status=1)
     assert out == b""
     assert "ValueError: no luck" in err
+
+
+def test_a_task_that_was_killed_left_no_result(fresh_covalent_server: CovalentServer, tmp_path: Path) -> None:
+    dispatch_id = left_behind(fresh_covalent_server, tmp_path)
+    state = fresh_covalent_server.results_dir / dispatch_id / "node_0" / "joblog" / "state.json"
+    os.kill(json.loads(state.read_text())["remembered"]["job"]["pid"], signal.SIGKILL)
+    _, err = run(fresh_covalent_server, "result", status=1)
+    assert "is gone and left no result" in err
 
 
 def test_what_is_not_there_is_said_with_what_there_is(
