@@ -65,7 +65,7 @@ async def follow_raw(question: Question) -> Exit:
     """Write the bytes of one output as they come; raises as ``follow`` does."""
     screen = Screen()
     followed = Followed(question, screen)
-    async with aclosing(with_pauses(Follow(question, followed.told).raw(), _LOOK)) as pieces:
+    async with aclosing(with_pauses(Follow(question, followed.told).raw(), _LOOK, again=True)) as pieces:
         async for piece in pieces:
             if piece:
                 console.write_bytes(piece)
@@ -92,7 +92,7 @@ class _Watching:
             asides.append(asyncio.create_task(self._look()))
         pause = _TICK if self.screen.live else _LOOK
         try:
-            async with aclosing(with_pauses(self._follow.batches(), pause)) as batches:
+            async with aclosing(with_pauses(self._follow.batches(), pause, again=True)) as batches:
                 async for batch in batches:
                     if batch is None:
                         raise_if_closed()

@@ -13,15 +13,23 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-async def with_pauses(source: AsyncGenerator[T, None], seconds: float) -> AsyncGenerator[T | None, None]:
-    """What ``source`` yields, and one None whenever it yields nothing for so many seconds."""
+async def with_pauses(
+    source: AsyncGenerator[T, None], seconds: float, *, again: bool = False
+) -> AsyncGenerator[T | None, None]:
+    """What ``source`` yields, and one None whenever it yields nothing for so many seconds.
+
+    With ``again`` one more follows after every further so many seconds.
+    """
     coming: asyncio.Task[tuple[T] | None] | None = None
     try:
         while True:
             coming = asyncio.create_task(_next(source))
             done, _ = await asyncio.wait({coming}, timeout=seconds)
-            if not done:
+            while not done:
                 yield None
+                if not again:
+                    break
+                done, _ = await asyncio.wait({coming}, timeout=seconds)
             found = await coming
             if found is None:
                 return

@@ -14,7 +14,19 @@ from tests.rigs.covalent_server import eventually
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-_CONFIGURATION = "set -g remain-on-exit on\nset -g status off\nset -g default-terminal screen-256color\n"
+_CONFIGURATION = """
+set -g remain-on-exit on
+set -g remain-on-exit-format ''
+set -g status off
+set -g default-terminal screen-256color
+"""
+_SHELL = """
+trap : INT
+"$@"
+echo $? >"$0.new"
+mv "$0.new" "$0"
+"""
+"""tmux does not always know the status of what has ended; a trap is not handed on to the command."""
 
 
 class Terminal:
@@ -29,16 +41,16 @@ class Terminal:
         # The path of a socket is at most 107 bytes long.
         self._folder = Path(tempfile.mkdtemp(prefix="joblog-tmux-"))
         self._size = [str(columns), str(lines)]
+        self._status = self._folder / "status"
         (self._folder / "conf").write_text(_CONFIGURATION)
 
     def run(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
         """Begin the command."""
         width, height = self._size
         clean = {name: value for name, value in env.items() if name not in {"TMUX", "NO_COLOR", "COLUMNS"}}
-        options = ["-u", "-f", str(self._folder / "conf")]
-        self._tmux(
-            *options, "new-session", "-d", "-x", width, "-y", height, *argv, env={**clean, "LANG": "C.UTF-8"}
-        )
+        options = ["-u", "-f", str(self._folder / "conf"), "new-session", "-d", "-x", width, "-y", height]
+        shell = ["sh", "-c", _SHELL, str(self._status)]
+        self._tmux(*options, *shell, *argv, env={**clean, "LANG": "C.UTF-8"})
 
     def _tmux(self, *arguments: str, env: Mapping[str, str] | None = None) -> str:
         argv = ["tmux", "-S", str(self._folder / "socket"), *arguments]
@@ -74,8 +86,8 @@ class Terminal:
 
     def ended(self, timeout: float = 60) -> int:
         """Wait for the command's end; its exit status."""
-        eventually(lambda: self.ask("pane_dead") == "1", timeout, "the end of the command")
-        return int(self.ask("pane_dead_status"))
+        eventually(self._status.exists, timeout, "the end of the command")
+        return int(self._status.read_text())
 
     def close(self) -> None:
         """End the command and the terminal."""
