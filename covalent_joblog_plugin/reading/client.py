@@ -21,7 +21,7 @@ from covalent_joblog_plugin.model.errors import (
 from .answers import DispatchInfo, NodeInfo, Piece
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, Mapping
     from types import TracebackType
 
     from typing_extensions import Self
@@ -31,6 +31,8 @@ PIECE_BYTES = 1 << 20
 _CONNECT = 10.0
 _ANSWER = 120.0
 """Seconds: the server itself waits a minute for a locked database."""
+_BEYOND = 416
+"""The status of a range that begins behind the end."""
 _KINDS: dict[str, type[OutputError]] = {
     "not_yet": OutputNotYet,
     "gone": OutputGone,
@@ -144,17 +146,22 @@ class Server:
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=patience)
         response: aiohttp.ClientResponse = await self._get(path, query, headers=headers, timeout=timeout)
-        if response.status >= 300 or response.content_type in {"text/html", "application/json"}:
+        refused = response.status >= 300 and response.status != _BEYOND
+        if refused or response.content_type in {"text/html", "application/json"}:
             async with response:
                 await self._answer(response)
                 raise self._no_plugin()
         return response
 
-    async def body(self, path: str, query: Mapping[str, Any], start: int, end: int) -> AsyncIterator[bytes]:
-        """The bytes of a download from ``start`` to ``end``; raises as ``ask`` does."""
+    async def body(
+        self, path: str, query: Mapping[str, Any], start: int, end: int
+    ) -> AsyncGenerator[bytes, None]:
+        """The bytes of a download from ``start`` to ``end``, or to where it ends; raises as ``ask`` does."""
         headers = {"Range": f"bytes={start}-{end - 1}"}
         try:
             async with await self.open(path, query, headers, patience=_ANSWER) as response:
+                if response.status == _BEYOND:
+                    return
                 async for data in response.content.iter_any():
                     yield data
         except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:

@@ -96,10 +96,14 @@ class Evaluation:
         """Bytes that are read to find what is shown."""
         return sum(extent.end - extent.start for extent in self.extents)
 
-    async def read(self) -> AsyncGenerator[list[Shown], None]:
-        """The lines and breaks, in bounded memory; raises as ``snapshot.items`` does."""
+    async def read(self, *, judge: bool = True) -> AsyncGenerator[list[Shown], None]:
+        """The lines and breaks, in bounded memory; raises as ``snapshot.items`` does.
+
+        Args:
+            judge: Whether each line gets its severity, which takes most of the time.
+        """
         size = max(_LEAST, min(PIECE_BYTES, _MEMORY // len(self.extents)))
-        pickers = [Picker(self.question.selection, self.now) for _ in self.extents]
+        pickers = [Picker(self.question.selection, self.now, judge=judge) for _ in self.extents]
         async with Server(self.question.address) as server:
             outputs = [
                 (extent.source, snapshot.items(server, extent, picker, size))
@@ -126,6 +130,6 @@ class Evaluation:
         if len(self.extents) > 1:
             raise BadSelection("raw", several(extent.source.label for extent in self.extents))
         server = Server(self.question.address)
-        async with server, aclosing(snapshot.pieces(server, self.extents[0])) as pieces:
-            async for piece in pieces:
-                yield piece.data
+        async with server, aclosing(snapshot.raw(server, self.extents[0])) as parts:
+            async for data in parts:
+                yield data

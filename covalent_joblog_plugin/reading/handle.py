@@ -109,7 +109,7 @@ class Logs:
 
     def __str__(self) -> str:
         if self._text is None:
-            self._text = "".join(self._evaluation.rendering.text(self.shown()))
+            self._text = "".join(self._evaluation.rendering.text(self._shown(judge=False)))
         return self._text
 
     def __len__(self) -> int:
@@ -132,7 +132,7 @@ class Logs:
 
     def __iter__(self) -> Iterator[str]:
         """The lines without their ends, in bounded memory."""
-        for shown in self.shown():
+        for shown in self._shown(judge=False):
             yield self._evaluation.rendering.line(shown)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -172,7 +172,7 @@ class Logs:
     def _repr_html_(self) -> str:
         last: deque[Shown] = deque(maxlen=html.LINES)
         total = 0
-        for shown in self.shown():
+        for shown in self._shown(judge=False):
             last.append(shown)
             total += 1
         return html.cell(self._evaluation, repr(self)[1:-1], last, total - len(last))
@@ -188,7 +188,10 @@ class Logs:
 
     def shown(self) -> Iterator[Shown]:
         """The lines and the breaks, each with the output it is in, in bounded memory."""
-        for batch in blocking(self._evaluation.read()):
+        return self._shown(judge=True)
+
+    def _shown(self, *, judge: bool) -> Iterator[Shown]:
+        for batch in blocking(self._evaluation.read(judge=judge)):
             yield from batch
 
     def raw(self) -> bytes:

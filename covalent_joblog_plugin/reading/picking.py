@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections import deque
+from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,10 @@ from covalent_joblog_plugin.model.errors import OutputUnsupported
 from covalent_joblog_plugin.model.log_line import LogLine
 from covalent_joblog_plugin.text.selector import Selector
 from covalent_joblog_plugin.text.skimming import Skimmer
+from covalent_joblog_plugin.text.stamps import own_time
 
-from .snapshot import Extent, line_start, tail_start
+from .assembling import Assembler
+from .snapshot import Extent, line_start, pieces, tail_start
 
 if TYPE_CHECKING:
     from covalent_joblog_plugin.text.selection import Selection
@@ -20,8 +23,10 @@ if TYPE_CHECKING:
     from .assembling import Item
     from .client import Server
 
-_MOST_SKEW = 15 * 3600
+_MOST_SKEW = 15 * 3600.0
 """Seconds by which the stamp of a line may be ahead of its arrival: local time that claims to be UTC."""
+_CLOCKS = 300.0
+"""Seconds by which it may be more ahead than those around it: clocks, and text that arrived late."""
 _RECORD_BYTES = 64 * 1024
 """So much before the first byte of interest is read as well: it may be in the middle of a record."""
 
@@ -34,6 +39,7 @@ class Picker:
     Args:
         selection: What is wanted.
         now: Unix seconds from which "ago" counts back.
+        judge: Whether each line gets its severity, though no filter asks for it.
 
     Raises:
         BadSelection: The span of time ends before it begins.
@@ -42,11 +48,11 @@ class Picker:
         skimmer: What may leave out lines before they come here; None where all of them count.
     """
 
-    def __init__(self, selection: Selection, now: float) -> None:
+    def __init__(self, selection: Selection, now: float, *, judge: bool = True) -> None:
         self.skimmer = Skimmer.of(selection)
         self._selection = selection
         # Breaks are among the lines of a tail, so it is cut here.
-        self._selector = Selector(replace(selection, tail=None), now)
+        self._selector = Selector(replace(selection, tail=None), now, judge=judge)
         self._tail = None if selection.tail is None else Tail(selection.tail)
 
     @property
@@ -124,13 +130,28 @@ async def begin(server: Server, extent: Extent, selection: Selection, now: float
         TransportError: The server does not answer.
     """
     if selection.since is not None:
-        since = selection.since.at(now) / 10**9 - (0 if selection.since.ago else _MOST_SKEW)
+        since = selection.since.at(now) / 10**9
+        if not selection.since.ago:
+            since -= await _ahead(server, extent, max(0.0, since))
         return await _since(server, extent, max(0.0, since))
     if selection.tail is None or selection.by_record or selection.execution is not None:
         return extent
     if not selection.tail:
         return replace(extent, start=await line_start(server, extent.source, extent.end))
     return replace(extent, start=await tail_start(server, extent, selection.tail))
+
+
+async def _ahead(server: Server, extent: Extent, time: float) -> float:
+    """By how many seconds stamps of lines may be ahead of their arrival, as those that arrived then tell."""
+    around = await _since(server, extent, time)
+    assembler, ahead = Assembler(around.start), 0.0
+    upto = replace(around, end=min(extent.end, around.start + 2 * _RECORD_BYTES))
+    async with aclosing(pieces(server, upto)) as parts:
+        async for piece in parts:
+            for item in assembler.feed(piece):
+                if isinstance(item, LogLine) and item.time and (own := own_time(item.written, item.time)):
+                    ahead = max(ahead, own / 10**9 - item.time)
+    return min(_MOST_SKEW, ahead + _CLOCKS)
 
 
 async def _since(server: Server, extent: Extent, since: float) -> Extent:

@@ -11,7 +11,7 @@ from covalent_joblog_plugin.model.errors import OutputGone
 from covalent_joblog_plugin.text.lines import TailStart
 
 from .assembling import Assembler
-from .client import PIECE_BYTES
+from .client import PIECE_BYTES, node_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -60,14 +60,24 @@ async def pieces(server: Server, extent: Extent, size: int = PIECE_BYTES) -> Asy
         )
         piece = piece.upto(extent.end)
         if not piece.data and cursor < extent.end:
-            raise OutputGone(
-                f"{source.file} of node {source.node_id} of {source.dispatch_id} was shortened by somebody: "
-                f"it had {extent.end} bytes and has {piece.total}"
-            )
+            raise _shortened(extent, piece.total)
         cursor = piece.next
         yield piece
         if cursor >= extent.end:
             return
+
+
+async def raw(server: Server, extent: Extent) -> AsyncGenerator[bytes, None]:
+    """The bytes of an extent, as they are downloaded; raises as ``pieces`` does."""
+    source, cursor = extent.source, extent.start
+    path = node_path(source.dispatch_id, source.node_id) + "/download"
+    if cursor < extent.end:
+        async with aclosing(server.body(path, {"file": source.file}, cursor, extent.end)) as parts:
+            async for data in parts:
+                cursor += len(data)
+                yield data
+    if cursor < extent.end:
+        raise _shortened(extent, cursor)
 
 
 async def items(
@@ -165,6 +175,14 @@ async def line_start(server: Server, source: Source, cursor: int) -> int:
             return start + newline + 1
         upto, size = start, min(size * 2, PIECE_BYTES)
     return 0
+
+
+def _shortened(extent: Extent, size: int) -> OutputGone:
+    source = extent.source
+    return OutputGone(
+        f"{source.file} of node {source.node_id} of {source.dispatch_id} was shortened by somebody: "
+        f"it had {extent.end} bytes and has {size}"
+    )
 
 
 async def _block(server: Server, source: Source, start: int, end: int) -> bytes:

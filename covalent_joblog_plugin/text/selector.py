@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Selector:
-    """Gives every line its severity and lets those pass that are wanted.
+    """Lets those lines pass that are wanted, each with its severity.
 
     Lines come out in their order, each once. A line may wait for the rest of its record, and with ``tail``
     all of them wait for ``caught_up``.
@@ -29,6 +29,7 @@ class Selector:
     Args:
         selection: What is wanted.
         now: Unix seconds from which "ago" counts back.
+        judge: Whether every line gets its severity; else those alone that a filter has to look at.
 
     Raises:
         BadSelection: The span of time ends before it begins.
@@ -38,9 +39,10 @@ class Selector:
             nothing. ``no time`` are those that no span of time can be compared with.
     """
 
-    def __init__(self, selection: Selection, now: float) -> None:
+    def __init__(self, selection: Selection, now: float, *, judge: bool = True) -> None:
         self.rejected: Counter[str] = Counter()
         self._selection = selection
+        self._judge = judge or selection.by_record
         self._window = selection.window(now)
         self._records = Records()
         self._record: list[LogLine] = []
@@ -63,7 +65,7 @@ class Selector:
             if reason := self._elsewhere(line):
                 self.rejected[reason] += 1
                 continue
-            begins = self._records.judge(line)
+            begins = self._judge and self._records.judge(line)
             if not self._selection.by_record:
                 passed.append(line)
                 continue

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What reading costs, counted in bytes: it depends on what is asked for, not on how much there is."""
 
+import math
 import re
 import subprocess
 import sys
 import time
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,33 @@ def test_since_finds_its_place_by_the_index(covalent_server, outputs, monkeypatc
         got, read = cost(covalent_server, monkeypatch, read)
         assert got <= 256 * 1024
         assert read <= 2 * MIB
+
+
+_HOURS = """
+from datetime import datetime, timezone
+async def run(output, say):
+    for n in range(hours):
+        arrival = first + 3600 * n
+        at = datetime.fromtimestamp(arrival + ahead, timezone.utc).isoformat().replace("+00:00", "Z")
+        text = b"".join(b"%s step %d\\n" % (at.encode() if stamped else b"-", m) for m in range(400))
+        await write([(output, Append("stdout", text, 0, arrival))])
+"""
+
+
+@pytest.mark.parametrize("ahead", [0, 120, -120, 5 * 3600, -5 * 3600, None])
+def test_since_an_exact_time_reads_what_arrived_about_then(covalent_server, monkeypatch, ahead):
+    """Of lines whose clock was ahead or whose zone was wrong, those are wanted that say so themselves."""
+    first = 1_714_564_800
+    values = {"hours": 400, "first": first, "ahead": ahead or 0, "stamped": ahead is not None}
+    script = "".join(f"{name} = {value!r}\n" for name, value in values.items()) + _HOURS
+    dispatch_id = dispatch(covalent_server, script)
+    covalent_server.completed(dispatch_id)
+    since = datetime.fromtimestamp(first + 390 * 3600, timezone.utc).isoformat()
+    found = []
+    got, _ = cost(covalent_server, monkeypatch, lambda: found.append(list(logs(dispatch_id, 0, since=since))))
+    wanted = 10 + math.floor((ahead or 0) / 3600)
+    assert len(found[0]) == 400 * wanted
+    assert got < MIB
 
 
 def memory(server, outputs, work):
