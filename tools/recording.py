@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two moments of a terminal in which two tasks' progress bars move: python -m tools.recording [FOLDER].
 
-It starts a Covalent server of its own and a private tmux, follows a dispatch with ``joblog logs -f``, and
-writes what stands on the screen at both into ``FOLDER/moment-1.txt`` and ``moment-2.txt``, and what the terminal
-holds in the end into ``end.txt``; without a folder it only shows them.
+It starts a Covalent server of its own and a private tmux, and follows a dispatch there. What stands on the
+screen at both moments goes into ``FOLDER/moment-1.txt`` and ``moment-2.txt``, what the terminal holds in
+the end into ``end.txt``; without a folder it is only shown.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def train(rate):
     import os, time
     from tqdm import tqdm
     print(f"rate {rate}: starts", flush=True)
-    for step in tqdm(range(4), desc=f"rate {rate}", ncols=50, mininterval=0):
+    for step in tqdm(range(4), desc=f"rate {rate}", ncols=70, mininterval=0):
         while not os.path.exists(f"{gates}/{step}"):
             time.sleep(0.02)
     print(f"rate {rate}: loss {1 / rate}", flush=True)

@@ -79,7 +79,9 @@ class Followed:
             self._screen.event(f"{name} CANCELLED", bad=True)
             return Exit.CANCELLED
         if node.state in _LEFT and node.status not in ENDED:
-            self._screen.event(_ORPHANED.format(name=name, status=node.status), bad=True)
+            self._screen.event(
+                _ORPHANED.format(name=name, status=node.status, dispatch=node.dispatch_id), bad=True
+            )
             return Exit.ORPHANED
         if node.status in NOT_STARTED:
             self._screen.event(f"{name} was never started", bad=True)
@@ -103,8 +105,8 @@ _OF_DISPATCH = {
     "CANCELLED": Exit.CANCELLED,
 }
 _ORPHANED = (
-    "{name} is {status} for ever: the server that ran it was stopped. The job may have gone on: "
-    "`joblog where` says how to look"
+    "{name} is {status} for ever: the server that ran it was stopped. Its job may have gone on: "
+    "`joblog reconnect {dispatch}` reads on, `joblog where {dispatch}` says how to look"
 )
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _NOTHING = NodeRecord(None, None, {}, "")
 _HELPER = ":"
-"""How the names of nodes begin that Covalent makes of lists, dicts and the like."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +41,12 @@ class NodeView:
     def is_helper(self) -> bool:
         """Whether Covalent made it and nothing is to be said of it."""
         info = self.info
-        is_made = info.name.startswith(_HELPER) and not info.name.startswith(SUBLATTICE)
-        return is_made and info.status != "FAILED" and not any(file.size for file in info.files)
+        return is_helper(info.name) and info.status != "FAILED" and not any(file.size for file in info.files)
+
+
+def is_helper(name: str) -> bool:
+    """Whether it is the name of a node that Covalent makes of lists, dicts and the like."""
+    return name.startswith(_HELPER) and not name.startswith(SUBLATTICE)
 
 
 async def look(dispatch: str | None, node: int | str | None, server: str | None) -> list[NodeView]:

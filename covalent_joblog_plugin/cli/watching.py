@@ -23,6 +23,7 @@ from covalent_joblog_plugin.text.terminal import safe
 
 from . import console, status
 from .followed import Followed
+from .overview import is_helper
 from .places import place_of
 from .screen import Screen
 
@@ -130,7 +131,8 @@ class _Watching:
     async def _look_once(self, server: Server) -> None:
         dispatch_id = await find_dispatch(server, self._question.dispatch)
         found = await find_nodes(server, dispatch_id, self._question.node)
-        self._states = [known.node.status for known in found]
+        whole = self._question.node is None
+        self._states = [known.node.status for known in found if not (whole and is_helper(known.node.name))]
         if len(found) == 1:
             node = await server.node(*found[0].key)
             record = (await records(server, node.dispatch_id)).get(node.node_id)

@@ -53,7 +53,7 @@ def test_ps_is_a_table_for_people(failed: str) -> None:
 
 
 def test_ps_of_a_running_node_goes_on(covalent_server: CovalentServer, tmp_path: Path) -> None:
-    body = "import os, time\nprint('\\x1b[31mred\\x1b[2J')\nwhile not os.path.exists(gate): time.sleep(0.02)"
+    body = "import os, time\nprint('\\x1b[31mred\\x07')\nwhile not os.path.exists(gate): time.sleep(0.02)"
     dispatch_id = run(covalent_server, body, gate=str(tmp_path / "gate"))
     wait_for_text(covalent_server, dispatch_id, 0, lambda text: b"red" in text)
     (first,) = values("ps")
@@ -61,7 +61,7 @@ def test_ps_of_a_running_node_goes_on(covalent_server: CovalentServer, tmp_path:
     (later,) = values("ps", dispatch_id, "task")
     assert later["elapsed"] > first["elapsed"] > 0
     assert later["output_age"] > first["output_age"] >= 0
-    assert "red\\x1b[2J" in joblog("ps").stdout
+    assert "red\\x07" in joblog("ps").stdout
     (tmp_path / "gate").touch()
     covalent_server.completed(dispatch_id)
 

@@ -102,7 +102,7 @@ def test_each_node_has_its_bar(covalent_server: CovalentServer, terminal: Termin
     gates.open(0)
     terminal.shows(lambda text: len(re.findall(r"\] +25%\|", text)) == 2, "both bars, moved")
     assert len(bars(terminal.screen())) == 2
-    assert terminal.screen()[-1].startswith("3 nodes: 1 PENDING, 2 RUNNING · last output")
+    assert terminal.screen()[-1].startswith("2 nodes: 2 RUNNING · last output")
     gates.open(1, 2, 3)
     assert terminal.ended() == Exit.DONE
     assert len(bars(terminal.everything().split("\n"))) == 2
