@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from covalent_joblog_plugin.model.errors import (
     AuthenticationError,
     BadSelection,
+    JobLogError,
     OutputNotFound,
     OutputNotYet,
     OutputUnsupported,
@@ -57,6 +58,8 @@ def jobs(dispatch: str | None, node: int | str | None) -> list[StoredJob]:
     results = Path(get_config("dispatcher.results_dir"))
     try:
         return find_jobs(results, find_dispatch(results, dispatch), node)
+    except JobLogError:
+        raise
     except (OSError, ValueError) as error:
         raise OutputNotFound(
             f"{results} cannot be read: {error}; run this as the user of Covalent's server"

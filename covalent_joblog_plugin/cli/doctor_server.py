@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from covalent_joblog_plugin.model.errors import JobLogError
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from .server_process import ServerProcess
 
+_HERE = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}  # noqa: S104 - where a server may listen
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
 _AGAIN = "covalent restart --no-cluster"
 _SAME = ("HOME", "KUBECONFIG", "COVALENT_CONFIG_DIR")
@@ -47,12 +50,15 @@ def _same_version(health: Mapping[str, object]) -> Finding:
     return warning("plugin", f"the server has {PLUGIN} {there}, this is {here}", _AGAIN)
 
 
-def process() -> ServerProcess | str:
-    """The server's process by Covalent's own record; a text where it cannot be seen."""
+def process(address: str) -> ServerProcess | str:
+    """The process of the server there, by Covalent's own record; a text where it cannot be seen."""
     from covalent._shared_files.config import get_config
 
+    parts = urlsplit(address)
+    if parts.hostname not in {*_HERE, socket.gethostname()}:
+        return f"the server runs on {parts.hostname}, and its process is seen only there"
     pid_file = Path(get_config("dispatcher.cache_dir")) / "ui.pid"
-    return server_process.find(pid_file, int(get_config("dispatcher.port")))
+    return server_process.find(pid_file, parts.port or 80)
 
 
 def reach(found: ServerProcess, shell: Mapping[str, str]) -> list[Finding]:
@@ -126,7 +132,7 @@ def exposure(found: ServerProcess, others: list[str]) -> Finding:
 async def all_of(address: str) -> tuple[list[Finding], ServerProcess | None]:
     """All of these checks, and the server's process where it can be seen."""
     findings = await serving(address)
-    found = process()
+    found = process(address)
     if isinstance(found, str):
         step = "what is said of ssh and Kubernetes is of this shell; run this as the server's user, beside it"
         return [*findings, unknown("process", found, step)], None

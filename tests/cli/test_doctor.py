@@ -144,6 +144,12 @@ def test_who_can_reach_the_server_is_told(addresses: tuple[str, ...], others: li
     assert (found.level is Level.OK) is told.startswith("nobody")
 
 
+def test_the_process_of_a_server_elsewhere_cannot_be_seen() -> None:
+    assert doctor_server.process("http://elsewhere:48008") == (
+        "the server runs on elsewhere, and its process is seen only there"
+    )
+
+
 def test_an_agent_that_is_gone_is_told_from_one_that_answers(tmp_path: Path) -> None:
     path = str(tmp_path / "agent")
     left = ServerProcess(1, "/usr/bin/python3", {"SSH_AUTH_SOCK": path}, ())
