@@ -60,10 +60,11 @@ _record = st.builds(
     st.sampled_from(["  ok", "ok: x", "ValueError: bad", test_records.TRACEBACK[0], "  ERROR bad"]),
     st.lists(st.sampled_from(["fine", "fine", "INFO: a", "  more", ""]), max_size=4),
 )
-_text = st.one_of(
+texts = st.one_of(
     st.lists(st.one_of(_line, _line, output), max_size=40).map(b"".join),
     st.lists(_record, max_size=8).map(b"".join),
 )
+"""What jobs say, with and without severities; records of one line and of several."""
 
 
 def selected(pieces, asked, skim):
@@ -88,7 +89,7 @@ def executions(draw):
     """Texts of one execution after the other, each in pieces."""
     found = []
     for execution in range(draw(st.integers(1, 2))):
-        data = draw(_text)
+        data = draw(texts)
         cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=6)))
         found.append((execution, *(data[a:b] for a, b in zip([0, *cuts], [*cuts, len(data)], strict=True))))
     return found

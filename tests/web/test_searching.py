@@ -3,6 +3,7 @@
 
 import tempfile
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -18,6 +19,7 @@ from covalent_joblog_plugin.text.selection import Selection
 from covalent_joblog_plugin.text.terminal import plain
 from covalent_joblog_plugin.web import searching
 from covalent_joblog_plugin.web.searching import search_back, search_on
+from tests.text.test_skimming import texts
 
 _words = [*b"er err Error \b \xff e\xcc \xc3\xa9 \x1b[1m \xc2\x9b1m".split(), b"ok ", b"a" * 30]
 _word = st.sampled_from([*_words, b"\r", b"\r\n", b"\n", b"\n", b"\n"])
@@ -104,6 +106,21 @@ def test_what_is_found_is_what_reading_every_line_finds(output, executions, bloc
     assert made.forwards(wanted([query], regex=regex), most) == expected
     if block > 700:  # a line longer than a block is begun anew in its middle
         assert made.backwards(wanted([query], regex=regex), most) == expected
+
+
+@given(
+    data=texts,
+    most=st.sampled_from([1, 3, 100]),
+    asked=st.sampled_from(
+        [{"severity": "WARNING"}, {"severity": "ERROR"}, {"severity": "ERROR", "exclude": ["bad"]}]
+    ),
+)
+def test_what_is_skimmed_is_what_looking_at_every_line_finds(output, data, most, asked):
+    made, what = output(data), wanted(**asked)
+    found = made.forwards(what, most), made.backwards(what, most)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(searching, "Skimmer", mock.Mock(of=lambda _: None))
+        assert (made.forwards(what, most), made.backwards(what, most)) == found
 
 
 @pytest.mark.parametrize("most", [1, 2, 100])
