@@ -25,6 +25,38 @@ _MOST_ROWS = 12
 """Of progress bars and the like; below them comes the status."""
 
 
+class Rows:
+    """Rows at a terminal's end, and how to paint over them."""
+
+    def __init__(self) -> None:
+        self.painted: list[str] = []
+
+    def paint(self, text: str, rows: Sequence[str], columns: int, lines: int) -> str:
+        """What to write so that ``text`` stands above, and ``rows`` below it.
+
+        Args:
+            text: Whole lines, with their ends; may be empty.
+            rows: Without their ends. The last ones are shown, as many as there is room for.
+            columns: How wide the terminal is now.
+            lines: How high.
+        """
+        kept = rows[-max(1, min(_MOST_ROWS + 1, lines - 1)) :]
+        # What wraps, also by filling the last column, could not be painted over.
+        fitting = [fit(row, columns - 1) for row in kept]
+        if not text and fitting == self.painted:
+            return ""
+        erased, self.painted = self.erase(columns), fitting
+        return erased + text + "\n".join(fitting)
+
+    def erase(self, columns: int) -> str:
+        """The way back to where the rows begin, and all from there cleared."""
+        if not self.painted:
+            return ""
+        # A terminal that became narrower since has wrapped them.
+        height = sum(max(1, -(-_columns(row) // columns)) for row in self.painted)
+        return (f"\x1b[{height - 1}A" if height > 1 else "") + "\r\x1b[J"
+
+
 class Screen:
     """What ``joblog`` writes while it goes on: text to stdout, events to stderr, rows to the terminal.
 
@@ -36,7 +68,7 @@ class Screen:
         streams: list[TextIO] = [sys.stdout, sys.stderr]
         self._area = next((stream for stream in streams if console.is_terminal(stream)), None)
         self.colour = self._area is not None and console.has_colour(self._area)
-        self._painted: list[str] = []
+        self._rows = Rows()
 
     @property
     def live(self) -> bool:
@@ -71,49 +103,28 @@ class Screen:
             BrokenPipeError: Nobody reads the text any more.
         """
         text = "".join(f"{line}\n" for line in lines)
-        rows = self._fitting(rows)
-        if not text and rows == self._painted:
-            return
         if self._area is sys.stdout:
-            console.write(self._erased() + text + "\n".join(rows))
-        else:
-            if text:
-                console.write(text)
-            if self._area is not None:
-                console.write(self._erased() + "\n".join(rows), self._area)
-        self._painted = rows
+            if painted := self._rows.paint(text, rows, *self._size()):
+                console.write(painted)
+            return
+        if text:
+            console.write(text)
+        if self._area is not None and (painted := self._rows.paint("", rows, *self._size())):
+            console.write(painted, self._area)
 
     def event(self, text: str, *, bad: bool = False) -> None:
         """Tell something on stderr, above the rows."""
-        rows = self._painted
+        rows = self._rows.painted
         self.clear()
         console.event(text, bad=bad)
-        if rows and self._area is not None:
-            console.write("\n".join(rows), self._area)
-            self._painted = rows
+        if rows:
+            self.write((), rows)
 
     def clear(self) -> None:
         """Take the rows away."""
-        if self._painted and self._area is not None:
-            console.write(self._erased(), self._area)
-        self._painted = []
-
-    def _fitting(self, rows: Sequence[str]) -> list[str]:
-        if self._area is None:
-            return []
-        columns, lines = self._size()
-        kept = list(rows)[-max(1, min(_MOST_ROWS + 1, lines - 1)) :]
-        # What wraps, also by filling the last column, could not be painted over.
-        return [fit(row, columns - 1) for row in kept]
-
-    def _erased(self) -> str:
-        """The way back to where the rows begin, and all below it cleared."""
-        if not self._painted:
-            return ""
-        columns, _ = self._size()
-        # A terminal that became narrower since has wrapped them.
-        height = sum(max(1, -(-_columns(row) // columns)) for row in self._painted)
-        return (f"\x1b[{height - 1}A" if height > 1 else "") + "\r\x1b[J"
+        if self._rows.painted and self._area is not None:
+            console.write(self._rows.erase(self._size()[0]), self._area)
+        self._rows.painted = []
 
     def _size(self) -> tuple[int, int]:
         try:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from .rewriting import width
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 _SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]"
@@ -91,36 +91,6 @@ class _Line:
 
 def _shown(text: str) -> str:
     return _ACTS.sub(lambda char: char[0].encode("unicode_escape").decode(), text)
-
-
-class LivePaint:
-    """Lines on a terminal of which the last has no end yet: it is painted over until it has.
-
-    Args:
-        columns: How wide the terminal is. What has begun is shown up to there: what wraps could not be
-            painted over.
-        colour: Whether colours of the job pass.
-    """
-
-    def __init__(self, columns: int, *, colour: bool = False) -> None:
-        self.columns = columns
-        self._colour = colour
-        self._painted = ""
-
-    def paint(self, finished: Iterable[str], begun: str = "") -> str:
-        """What to write.
-
-        Args:
-            finished: Lines as the job wrote them that ended since the last call.
-            begun: The line that has begun; empty where there is none.
-        """
-        lines = [safe(line, colour=self._colour) + "\n" for line in finished]
-        begun = fit(safe(begun, colour=self._colour), self.columns - 1)
-        if not lines and begun == self._painted:
-            return ""
-        clear = "\r\x1b[K" if self._painted else ""
-        self._painted = begun
-        return clear + "".join(lines) + begun
 
 
 def fit(text: str, columns: int) -> str:

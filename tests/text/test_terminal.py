@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from covalent_joblog_plugin.text.lines import Lines
-from covalent_joblog_plugin.text.terminal import LivePaint, fit, plain, safe
+from covalent_joblog_plugin.text.terminal import fit, plain, safe
 from tests.text.pieces import output
 
 HOSTILE = "\x1b]0;pwn\x07\x1b[2J\x1b[1;1Hspoof\r\x1b[8mhid\u009b31mx"
@@ -146,55 +146,6 @@ def test_marks_change_no_character(text, data):
     shown = safe(text, found=found)
     assert shown.replace("\x1b[7m", "").replace("\x1b[27m", "") == safe(text)
     assert shown.count("\x1b[7m") == shown.count("\x1b[27m") == len(found)
-
-
-class Terminal:
-    """The few things a paint may use: text, newline, return, and erasing to the end of the line."""
-
-    def __init__(self):
-        self.rows = [""]
-        self.column = 0
-
-    def write(self, text):
-        for part in re.findall(r"\x1b\[K|\r|\n|[^\x1b]", text):
-            if part == "\n":
-                self.rows.append("")
-            self.column = 0 if part in "\r\n" else self.column
-            row = self.rows[-1]
-            if part == "\x1b[K":
-                self.rows[-1] = row[: self.column]
-            elif part not in "\r\n":
-                self.rows[-1] = row[: self.column] + part + row[self.column + 1 :]
-                self.column += 1
-
-
-@given(
-    st.lists(
-        st.sampled_from([b" 10%|#\r", b"\r 50%|###", b"\r", b"done\n", b"next", b"\n", b"x" * 30, b"\x07"]),
-        max_size=12,
-    )
-)
-def test_a_live_terminal_shows_the_lines_and_what_has_begun(pieces):
-    terminal, paint, lines, shown = Terminal(), LivePaint(columns=20), Lines(), []
-    for piece in pieces:
-        shown += [line.text for line in lines.feed(piece)]
-        begun = lines.unfinished()
-        finished, shown_now = shown[len(terminal.rows) - 1 :], begun.text if begun else ""
-        terminal.write(paint.paint(finished, shown_now))
-        assert terminal.rows == [*(safe(line) for line in shown), safe(shown_now)[:19]]
-
-
-def test_what_has_not_changed_is_not_painted_again():
-    paint = LivePaint(80)
-    assert paint.paint([], " 50%|") == " 50%|"
-    assert paint.paint([], " 50%|") == ""
-    assert paint.paint([], "100%|") == "\r\x1b[K100%|"
-    assert paint.paint(["100%|"]) == "\r\x1b[K100%|\n"
-    assert paint.paint(["done"]) == "done\n"
-
-
-def test_colours_of_what_has_begun_end_on_its_line():
-    assert LivePaint(80, colour=True).paint([], "\x1b[32m 50%") == "\x1b[32m 50%\x1b[0m"
 
 
 @pytest.mark.parametrize(
