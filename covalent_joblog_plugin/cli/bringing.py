@@ -149,7 +149,7 @@ class _Bringing:
         if said.stream is None or said.rank is None or snapshot is None:
             return None
         place = await in_reader(end_of, snapshot, name)
-        if place.unclear:
+        if place.unclear and not place.full:
             raise OutputUnsupported(f"where {name} goes on is not certain: {place.unclear}")
         output = _Output(name, said.stream, said.rank, place, self._cap - snapshot.view.total)
         await self._check(output)
@@ -158,7 +158,7 @@ class _Bringing:
     async def _check(self, output: _Output) -> None:
         """Refuse where the cluster's file is not the one that was stored."""
         place, found = output.place, b""
-        if not place.before:
+        if place.full or not place.before:
             return
         start = place.pos - len(place.before)
         async with aclosing(self._pieces(output, start, execution=place.execution)) as pieces:
@@ -178,7 +178,8 @@ class _Bringing:
         try:
             async with aclosing(source) as pieces:
                 async for piece in pieces:
-                    if not await self._store(output, piece):
+                    # Who follows waits for the job's end, whatever is kept of it.
+                    if not await self._store(output, piece) and not follow:
                         return
         except OutputNotYet:
             return  # it waits in the queue; following waits for it
@@ -193,6 +194,8 @@ class _Bringing:
     async def _store(self, output: _Output, piece: direct.Piece) -> bool:
         """Store a piece; False when no more of this output is kept."""
         place, number = output.place, piece.execution or 0
+        if place.full:
+            return False
         items: list[Append | SeamAt] = []
         if self._resumes and piece.data and not output.brought:
             said = "joblog reconnect brought what follows"
@@ -211,7 +214,7 @@ class _Bringing:
             raise StoreError(
                 f"{output.name}: {self._stored.trouble or 'the store refuses it'}; call it again"
             )
-        output.place = replace(place, pos=place.pos + taken)
+        output.place = replace(place, pos=place.pos + taken, full=len(data) < len(piece.data))
         output.brought += taken
         output.room -= taken
-        return len(data) == len(piece.data)
+        return not output.place.full

@@ -18,10 +18,6 @@ _FROM_START = frozenset({SeamKind.RESTART, SeamKind.TRUNCATED, SeamKind.REPLACED
 """What follows is read from the start of a file."""
 _LEFT_OUT = frozenset({SeamKind.LOST, SeamKind.HOLE})
 """So many bytes of the file are not in the output."""
-_UNCLEAR = {
-    SeamKind.LATE: "text of an earlier execution came late",
-    SeamKind.CAPPED: "max_log_bytes was reached",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +29,14 @@ class Place:
         pos: Byte offset in that execution's file of the first byte that is not stored.
         before: The bytes right before it, at most ``FINGERPRINT_BYTES``, as they are stored.
         unclear: Why it is not known; empty where it is.
+        full: Whether it takes nothing more: a limit was reached.
     """
 
     execution: int = 0
     pos: int = 0
     before: bytes = b""
     unclear: str = ""
+    full: bool = False
 
 
 def end_of(snapshot: Snapshot, file: str) -> Place:
@@ -54,7 +52,7 @@ def end_of(snapshot: Snapshot, file: str) -> Place:
 
 def _place(snapshot: Snapshot, entries: Iterable[Entry]) -> Place:
     execution = begin = joined = left_out = 0
-    unclear = ""
+    unclear, full = "", False
     for entry in entries:
         if "seam" not in entry:
             execution = entry.get("execution", execution)
@@ -67,9 +65,11 @@ def _place(snapshot: Snapshot, entries: Iterable[Entry]) -> Place:
             unclear = "it is not known how many bytes were lost"
         elif kind in _LEFT_OUT:
             left_out += entry["lost"]
-        unclear = unclear or _UNCLEAR.get(kind, "")
+        elif kind is SeamKind.LATE:
+            unclear = "text of an earlier execution came late"
+        full = full or kind is SeamKind.CAPPED
     total = snapshot.view.total
     # What stands before a break is not what stands there in the job's file.
     since = min(FINGERPRINT_BYTES, total - joined)
     before = snapshot.view.read(total - since, since)
-    return Place(execution, total - begin + left_out, before, unclear)
+    return Place(execution, total - begin + left_out, before, unclear, full)

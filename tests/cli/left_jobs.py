@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.executors.dispatches import dispatch, wait_for_text
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 LOCAL = """
 import covalent as ct
 
-@ct.electron(executor=ct.executor.LocalJobLogExecutor())
+@ct.electron(executor=ct.executor.LocalJobLogExecutor(**options))
 def count(gate):
     import os, sys, time
     n = 0
@@ -58,9 +58,14 @@ def run(server: CovalentServer, *argv: str, status: int = 0) -> tuple[bytes, str
     return out, err.decode()
 
 
-def left_behind(server: CovalentServer, gate: Path) -> str:
+def begun(server: CovalentServer, gate: Path, **options: Any) -> str:
+    """A dispatch of a local task that runs until ``gate/go`` is there."""
+    return dispatch(server, LOCAL, gate=str(gate), options=options)
+
+
+def left_behind(server: CovalentServer, gate: Path, **options: Any) -> str:
     """A dispatch whose local task runs on, its server killed."""
-    dispatch_id = dispatch(server, LOCAL, gate=str(gate))
+    dispatch_id = begun(server, gate, **options)
     wait_for_text(server, dispatch_id, 0, lambda text: text.count(b"\n") > 20)
     server.kill()
     return dispatch_id

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.left_jobs import LOCAL, joblog, left_behind, run
-from tests.executors.dispatches import cancel, dispatch, wait_for_text
+from tests.cli.left_jobs import begun, joblog, left_behind, run
+from tests.executors.dispatches import cancel, wait_for_text
 from tests.executors.slurm_tasks import Tasks
 from tests.executors.test_slurm_direct import UNTIL_GO
 from tests.rigs.covalent_server import eventually
@@ -56,7 +56,7 @@ def test_a_local_task_of_a_killed_server_is_followed_to_its_end(
 def test_what_cannot_be_had_directly_is_said(
     covalent_server: CovalentServer, tmp_path: Path, argv: list[str], told: str
 ) -> None:
-    dispatch_id = dispatch(covalent_server, LOCAL, gate=str(tmp_path))
+    dispatch_id = begun(covalent_server, tmp_path)
     wait_for_text(covalent_server, dispatch_id, 0, bool)
     status = 2 if told.startswith(("since", "rank")) else 3
     _, err = run(covalent_server, "logs", "--direct", *argv, dispatch_id, status=status)

@@ -98,6 +98,27 @@ def test_a_requeued_slurm_job_with_ranks_is_completed_with_its_seam(
     assert ("rank1.stderr", "restart", 1) in seams
 
 
+def test_a_limit_holds_and_the_job_is_waited_for_all_the_same(
+    fresh_covalent_server: CovalentServer, tmp_path: Path
+) -> None:
+    server = fresh_covalent_server
+    dispatch_id = left_behind(server, tmp_path, max_log_bytes=4000)
+    reading = joblog(server, "reconnect", dispatch_id)
+    node_folder = server.results_dir / dispatch_id / "node_0"
+    eventually(lambda: (node_folder / "stdout.log").stat().st_size == 4000, 60, "the limit")
+    (tmp_path / "go").touch()
+    _, told = reading.communicate(timeout=60)
+    assert reading.returncode == 0, told
+    whole = run(server, "logs", "--direct", "-o", "raw", dispatch_id)[0]
+    assert len(whole) > 4000
+    assert (node_folder / "stdout.log").read_bytes() == whole[:4000]
+    lines = (node_folder / "joblog" / "index.jsonl").read_text().splitlines()
+    seams = [entry for entry in map(json.loads, lines) if "seam" in entry]
+    assert ("stdout", "capped", 4000) in [(seam["file"], seam["seam"], seam["cursor"]) for seam in seams]
+    out, _ = run(server, "result", dispatch_id, "--unpickle")
+    assert "'lines'" in out.decode()
+
+
 def test_text_that_is_not_the_jobs_own_is_never_added(
     fresh_covalent_server: CovalentServer, tmp_path: Path
 ) -> None:

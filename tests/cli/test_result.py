@@ -10,8 +10,7 @@ import pickle
 import signal
 from typing import TYPE_CHECKING
 
-from tests.cli.left_jobs import LOCAL, joblog, left_behind, run
-from tests.executors.dispatches import dispatch
+from tests.cli.left_jobs import begun, joblog, left_behind, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +22,7 @@ def test_a_value_that_covalent_has_is_shown_saved_and_unpickled_only_on_request(
     covalent_server: CovalentServer, tmp_path: Path
 ) -> None:
     (tmp_path / "go").touch()
-    dispatch_id = dispatch(covalent_server, LOCAL, gate=str(tmp_path))
+    dispatch_id = begun(covalent_server, tmp_path)
     covalent_server.completed(dispatch_id)
     saved = tmp_path / "value.pkl"
     out, err = run(covalent_server, "result", dispatch_id[:12], "0", "--save", str(saved))
@@ -74,13 +73,19 @@ def test_what_is_not_there_is_said_with_what_there_is(
     covalent_server: CovalentServer, tmp_path: Path
 ) -> None:
     (tmp_path / "go").touch()
-    dispatch_id = dispatch(covalent_server, LOCAL, gate=str(tmp_path))
+    dispatch_id = begun(covalent_server, tmp_path)
     covalent_server.completed(dispatch_id)
     _, err = run(covalent_server, "result", dispatch_id, "7", status=3)
     assert f"{dispatch_id} has no node 7" in err
     assert "0 (count)" in err
     _, err = run(covalent_server, "result", "zzz", status=3)
     assert "no dispatch that begins with 'zzz'" in err
+    for end in "01":
+        (covalent_server.results_dir / f"ffffffff-ffff-4fff-8fff-fffffffffff{end}").mkdir()
+    _, err = run(covalent_server, "result", "ffff", status=2)
+    assert "'ffff' begins 2 ids" in err
+    for end in "01":
+        (covalent_server.results_dir / f"ffffffff-ffff-4fff-8fff-fffffffffff{end}").rmdir()
     # A value cut off by a server that was killed is not taken for whole.
     stored = covalent_server.results_dir / dispatch_id / "node_0" / "results.tobj"
     stored.write_bytes(stored.read_bytes()[:-4])
