@@ -72,9 +72,9 @@ def show(server: CovalentServer, workflow: str, options: list[str]) -> int:
         [sys.executable, str(script), *options], env=server.env, stdout=subprocess.PIPE, text=True, check=True
     )
     dispatch_id = dispatched.stdout.split()[-1]
-    say(f"python examples/watch.py {dispatch_id}")
-    watching = [sys.executable, str(EXAMPLES / "watch.py"), dispatch_id]
-    status = subprocess.run(watching, env=server.env, check=False).returncode
+    say(f"joblog logs --follow {dispatch_id}")
+    following = [str(Path(sys.executable).with_name("joblog")), "logs", "--follow", dispatch_id]
+    status = subprocess.run(following, env=server.env, check=False).returncode
     say(f"the output stays in {server.results_dir / dispatch_id}, until the next demo")
     return status
 

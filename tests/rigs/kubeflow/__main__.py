@@ -8,9 +8,12 @@ import tempfile
 import time
 from pathlib import Path
 
+import yaml
+
 from .errors import RigError
 from .rig import KubeflowRig, prepare
 
+EXAMPLE = Path(__file__).parents[3] / "examples" / "02-kubeflow"
 BY_HAND = Path(tempfile.gettempdir()) / "joblog-rig-kubeflow"
 USE = "python -m tests.rigs.kubeflow"
 
@@ -22,10 +25,14 @@ def up() -> None:
     prepare()
     began = time.monotonic()
     rig = KubeflowRig(BY_HAND).start()
+    runtime = yaml.safe_load((EXAMPLE / "runtime.yaml").read_text())
+    rig.apply({**runtime, "metadata": {**runtime["metadata"], "namespace": "default"}})
+    given = f"--kubeconfig {rig.kubeconfig} --namespace default --image {rig.image}"
     print(
-        f"# up in {time.monotonic() - began:.1f} s; down: {USE} down\n"
+        f"# up in {time.monotonic() - began:.1f} s; down: make rig-kubeflow-down, or {USE} down\n"
         f"export KUBECONFIG={rig.kubeconfig}\n"
-        f"# Trainer {rig.trainer}; image {rig.image}; log files of pods below {rig.folder}/pods"
+        f"# Trainer {rig.trainer}; image {rig.image}; log files of pods below {rig.folder}/pods\n"
+        f"# the example, with a Covalent server running: python {EXAMPLE / 'workflow.py'} {given}"
     )
 
 
