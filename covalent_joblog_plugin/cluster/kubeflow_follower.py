@@ -285,7 +285,7 @@ class JobFollower:
         idle = pending and bool(found) and not any(seen.container_id or seen.why_waiting for seen in found)
         if self._lasts("podless", pending and not found, PODLESS_PATIENCE):
             self._since["podless"] = time.monotonic()  # again after as long
-            self._idle = await why_no_pods(self._api, *where)
+            self._idle = await why_no_pods(self._api, *where) or kubeflow_wording.no_pods(self.job)
         elif self._lasts("idle", idle, IDLE_PATIENCE):
             self._since["idle"] = time.monotonic()
             self._idle = await why_not_started(self._api, *where)

@@ -172,6 +172,15 @@ def why_waiting(job: Job, state: JobState | None, found: Sequence[ContainerInsta
     return "; ".join(_summaries(job, [seen for seen in found if seen.why_waiting])) or idle
 
 
+def no_pods(job: Job) -> str:
+    """What to tell of a job without pods of which no event says why: Trainer writes it into its log alone."""
+    return (
+        f"{job.workload.kind} {job.name} has no pods yet, and no event tells why: if it stays so, the log of "
+        f"the controller for {job.workload.group} does; values in resources or pod_patch that no pod can have are "
+        "refused there"
+    )
+
+
 def _summaries(job: Job, waiting: Sequence[ContainerInstance]) -> list[str]:
     """What pods wait for: once for all that wait for the same, in the words of the one that says most."""
     groups: dict[str, list[ContainerInstance]] = {}

@@ -104,9 +104,9 @@ def test_what_cannot_start_python_is_named_with_its_image(covalent_server, kubef
 
 
 def test_what_is_no_python_is_named_with_what_it_said(covalent_server, kubeflow_rig):
-    error = Task(covalent_server, kubeflow_rig, "", python="ls").failed()
+    error = Task(covalent_server, kubeflow_rig, "", python="date").failed()
     first, *others = error.splitlines()
-    assert first.startswith("python='ls' in image ")
+    assert first.startswith("python='date' in image ")
     assert "did not run our runner" in first
     assert any("invalid option" in line for line in others)
 
@@ -133,6 +133,16 @@ def test_what_volumes_name_and_is_not_there_is_told_while_the_job_waits(
     task = Task(covalent_server, kubeflow_rig, "", volumes=[{"name": "data", **volume}], **mounted)
     note = eventually(lambda: task.state().get("note"), 60, "the reason is told")
     assert words in note
+    cancel(covalent_server, task.id, task.node)
+    assert task.finished() == "CANCELLED"
+
+
+def test_a_job_of_which_the_controller_makes_nothing_says_where_to_look(covalent_server, kubeflow_rig):
+    container = {"name": "node", "resources": {"limits": {"gpu": 1}}}
+    task = Task(covalent_server, kubeflow_rig, "", pod_patch={"spec": {"containers": [container]}})
+    note = eventually(lambda: task.state().get("note"), 40, "the reason is told")
+    assert f"TrainJob {task.job} has no pods yet" in note
+    assert "resources or pod_patch" in note
     cancel(covalent_server, task.id, task.node)
     assert task.finished() == "CANCELLED"
 
