@@ -144,6 +144,8 @@ class InstanceOutput:
         self.frames: list[Frame] = []
         self.problem = ""
         """Why its log cannot be read at the moment; empty when it can."""
+        self._gap = ""
+        """Why text may be missing at the present end; empty where nothing says so."""
         self.complete: bool | None = None
         """Whether count and hash proved that nothing is missing; None where nobody counted."""
         self._changed = changed
@@ -151,6 +153,7 @@ class InstanceOutput:
 
     def text(self, data: bytes) -> None:
         """See ``LogSink``."""
+        self._gap = ""
         if self._decoder is None:
             self.spools["log"].append(data)
         else:
@@ -159,6 +162,7 @@ class InstanceOutput:
 
     def gap(self, why: str) -> None:
         """See ``LogSink``; where our runner counts, the number of bytes follows."""
+        self._gap = why
         if self._decoder is None:
             self.spools["log"].seam(SeamKind.LOST, f"bytes may be missing here: {why}")
         else:
@@ -194,9 +198,11 @@ class InstanceOutput:
             if counts is not None:
                 ours = dict(zip(("stdout", "stderr"), self._decoder.counted(), strict=True))
                 self.complete = ours == counts
+        # Where nobody counts, an answer that ended by itself is all there is to know of a pod that is gone.
+        unsure = self._decoder is not None or self._gap
         for spool in self.spools.values():
-            if not proved and self.complete is not True:
-                why = self.problem or "the pod was gone before it was read"
+            if not proved and self.complete is not True and unsure:
+                why = self.problem or self._gap or "the pod was gone before it was read"
                 spool.seam(SeamKind.INCOMPLETE, f"the end of the output may be missing: {why}")
             spool.ended = True
         self._changed()

@@ -217,7 +217,7 @@ class JobFollower:
         except Exception as error:
             # Reading is ours; whatever is wrong with it, the job goes on and the reader is told.
             log.exception("the log of %s is not read any more", seen.pod)
-            instance.output.trouble(f"{type(error).__name__}: {error}")
+            instance.output.gap(f"{type(error).__name__}: {error}")
         finally:
             counts = self.job.counts(instance.seen.message) if instance.seen.message else None
             instance.output.end(proved=proved, counts=counts)

@@ -176,8 +176,8 @@ def no_pods(job: Job) -> str:
     """What to tell of a job without pods of which no event says why: Trainer writes it into its log alone."""
     return (
         f"{job.workload.kind} {job.name} has no pods yet, and no event tells why: if it stays so, the log of "
-        f"the controller for {job.workload.group} does; values in resources or pod_patch that no pod can have are "
-        "refused there"
+        f"the controller for {job.workload.group} does; values in resources or pod_patch that no pod can "
+        "have are refused there"
     )
 
 

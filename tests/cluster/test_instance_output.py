@@ -49,6 +49,20 @@ def test_nothing_new_is_no_answer_until_the_end_is_known():
     assert ask(spool, 4) is None
 
 
+def test_a_log_that_nobody_counts_ends_with_its_last_answer_unless_a_gap_was_told():
+    gone = output(framing=False)
+    gone.text(b"abc\n")
+    gone.end(proved=False, counts=None)
+    assert ask(gone.spools["log"], 4, now=True).seams == ()
+    cut = output(framing=False)
+    cut.text(b"abc\n")
+    cut.gap("its file was removed")
+    cut.end(proved=False, counts=None)
+    lost, incomplete = ask(cut.spools["log"], 4, now=True).seams
+    assert (lost.kind, incomplete.kind) == (SeamKind.LOST, SeamKind.INCOMPLETE)
+    assert "its file was removed" in incomplete.message
+
+
 def test_lost_bytes_are_a_seam_with_their_number_where_they_are_missing():
     out = output()
     text, _ = framed((1, b"first\n"), (1, b"second\n"), (1, b"third\n"))
