@@ -4,6 +4,7 @@
 import inspect
 import itertools
 import re
+import textwrap
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.project.tracked import ROOT, tracked
 from tests.rigs.covalent_server import CovalentServer, eventually
 
 README = (ROOT / "README.md").read_text()
-WORKFLOW, LOOK, ON_KUBEFLOW, EXECUTOR = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+WORKFLOW, LOOK, READ, ON_KUBEFLOW, EXECUTOR = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 @pytest.fixture
@@ -36,6 +37,13 @@ def test_the_workflow_runs_on_slurm_and_its_output_can_be_looked_at(server, slur
     assert seen[-1] == "epoch 0\nepoch 1\nepoch 2\n"
     assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(seen))
     assert server.finished(dispatch_id) == "COMPLETED"
+    read = server.client(
+        "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()) as said:\n"
+        f"{textwrap.indent(READ, '    ')}\nanswer = said.getvalue()",
+        dispatch_id=dispatch_id,
+    )
+    labelled = "".join(f"[train] epoch {n}\n" for n in range(3))
+    assert read == f"{labelled}\n{seen[-1]}"
     kept = server.results_dir / dispatch_id / "node_0" / "joblog" / "files" / "losses.csv"
     assert kept.read_text() == "0,1.0\n1,0.5\n2,0.3333333333333333\n"
 
