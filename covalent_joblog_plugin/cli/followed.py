@@ -32,9 +32,13 @@ class Followed:
     Args:
         question: What is followed.
         screen: Where events go.
+
+    Attributes:
+        has_told: Whether there was anything to be told of a node that goes on.
     """
 
     def __init__(self, question: Question, screen: Screen) -> None:
+        self.has_told = False
         self._question = question
         self._screen = screen
         self._known: dict[tuple[str, int], NodeInfo] = {}
@@ -43,15 +47,18 @@ class Followed:
         """Take what is known of a node, and tell what of it is news."""
         key = (node.dispatch_id, node.node_id)
         before, self._known[key] = self._known.get(key), node
-        name = name_of(node)
         trouble = node.reading.trouble if node.reading else ""
         had = before.reading.trouble if before and before.reading else ""
         if node.note != (before.note if before else "") and node.note:
-            self._screen.event(f"{name}: {node.note}")
+            self._tell(node, node.note)
         if trouble != had:
-            self._screen.event(f"{name}: {trouble or 'its files are read again'}", bad=bool(trouble))
+            self._tell(node, trouble or "its files are read again", bad=bool(trouble))
         if node.trouble != (before.trouble if before else "") and node.trouble:
-            self._screen.event(f"{name}: its output is not stored: {node.trouble}", bad=True)
+            self._tell(node, f"its output is not stored: {node.trouble}", bad=True)
+
+    def _tell(self, node: NodeInfo, text: str, *, bad: bool = False) -> None:
+        self.has_told = True
+        self._screen.event(f"{name_of(node)}: {text}", bad=bad)
 
     async def end(self) -> Exit:
         """Tell how all of them ended; the exit status that says the same.

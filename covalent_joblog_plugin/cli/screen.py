@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 from typing import TYPE_CHECKING
 
@@ -54,7 +55,8 @@ class Rows:
             return ""
         # A terminal that became narrower since has wrapped them.
         height = sum(max(1, -(-_columns(row) // columns)) for row in self.painted)
-        return (f"\x1b[{height - 1}A" if height > 1 else "") + "\r\x1b[J"
+        # Row by row: a terminal may take a screen that is cleared as a whole into its history.
+        return "\r\x1b[K" + "\x1b[A\x1b[K" * (height - 1)
 
 
 class Screen:
@@ -65,8 +67,7 @@ class Screen:
 
     def __init__(self) -> None:
         self.shows_text = console.is_terminal(sys.stdout)
-        streams: list[TextIO] = [sys.stdout, sys.stderr]
-        self._area = next((stream for stream in streams if console.is_terminal(stream)), None)
+        self._area = _area()
         self.colour = self._area is not None and console.has_colour(self._area)
         self._rows = Rows()
 
@@ -132,6 +133,20 @@ class Screen:
         except OSError:
             return 80, 24
         return size.columns or 80, size.lines or 24
+
+
+def _area() -> TextIO | None:
+    """Where there may be rows: where the text goes, or beside a file that it goes to.
+
+    Behind a pipe the text may come back to the same terminal, and be painted over.
+    """
+    if console.is_terminal(sys.stdout):
+        return sys.stdout
+    try:
+        is_file = stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
+    except OSError:
+        return None
+    return sys.stderr if is_file and console.is_terminal(sys.stderr) else None
 
 
 def _columns(row: str) -> int:

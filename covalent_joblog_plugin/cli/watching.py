@@ -8,10 +8,10 @@ import os
 import select
 import sys
 import time
-from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
 
-from covalent_joblog_plugin.model.errors import JobLogError, OutputError
+from covalent_joblog_plugin.model.errors import JobLogError, OutputError, TransportError
 from covalent_joblog_plugin.reading.client import Server
 from covalent_joblog_plugin.reading.evaluation import Evaluation
 from covalent_joblog_plugin.reading.explaining import why_nothing
@@ -40,6 +40,8 @@ _TICK = 0.1
 """Seconds between two paintings of a terminal while nothing comes."""
 _LOOK = 1.0
 """Seconds between two looks at how the nodes stand, and at whether anybody reads."""
+_SELDOM = 5.0
+"""The same where there is no row to keep up to date."""
 _PATIENCE = 2.0
 """Seconds without a line after which it is said why."""
 
@@ -86,11 +88,10 @@ class _Watching:
         self._seen = False
         self._states: list[str] = []
         self._node: tuple[NodeInfo, Place] | None = None
+        self._options: dict[str, Any] | None = None
 
     async def run(self) -> Exit:
-        asides = [asyncio.create_task(self._explain())]
-        if self.screen.live:
-            asides.append(asyncio.create_task(self._look()))
+        asides = [asyncio.create_task(self._explain()), asyncio.create_task(self._look())]
         pause = _TICK if self.screen.live else _LOOK
         try:
             async with aclosing(with_pauses(self._follow.batches(), pause, again=True)) as batches:
@@ -103,8 +104,8 @@ class _Watching:
                 aside.cancel()
             await asyncio.gather(*asides, return_exceptions=True)
         self.screen.clear()
-        if not self._seen:
-            await self._say_why(self._question.selection.by_record)
+        if not self._seen and self._question.selection.tail != 0:
+            await self._say_why(filtered=self._question.selection.by_record)
         return await self._followed.end()
 
     def _show(self, batch: list[Shown]) -> None:
@@ -120,23 +121,37 @@ class _Watching:
         return [*(style.line(shown) for shown in begun), *([said] if said else [])]
 
     async def _look(self) -> None:
-        """Keep how it stands up to date."""
+        """Keep how it stands up to date, and tell when the server goes away and comes back."""
+        away: bool | None = None
         async with Server(self._question.address) as server:
             while True:
-                # What is wrong is told where the lines come from.
-                with suppress(JobLogError):
+                try:
                     await self._look_once(server)
-                await asyncio.sleep(_LOOK)
+                except TransportError as error:
+                    # A server that never answered is told of where the lines come from.
+                    if away is False:
+                        self.screen.event(f"{error}. It is waited for", bad=True)
+                    away = away is not None
+                except JobLogError:
+                    away = False
+                else:
+                    if away:
+                        self.screen.event("the server answers again")
+                    away = False
+                await asyncio.sleep(_LOOK if self.screen.live else _SELDOM)
 
     async def _look_once(self, server: Server) -> None:
         dispatch_id = await find_dispatch(server, self._question.dispatch)
         found = await find_nodes(server, dispatch_id, self._question.node)
-        whole = self._question.node is None
-        self._states = [known.node.status for known in found if not (whole and is_helper(known.node.name))]
         if len(found) == 1:
             node = await server.node(*found[0].key)
-            record = (await records(server, node.dispatch_id)).get(node.node_id)
-            self._node = node, place_of(node, record.options if record else {})
+            if self._options is None:
+                record = (await records(server, node.dispatch_id)).get(node.node_id)
+                self._options = record.options if record else {}
+            self._node = node, place_of(node, self._options)
+            return
+        whole = self._question.node is None
+        self._states = [known.node.status for known in found if not (whole and is_helper(known.node.name))]
 
     def _status(self) -> str:
         if self._node is not None:
@@ -146,7 +161,8 @@ class _Watching:
     async def _explain(self) -> None:
         """Say after a while why there is nothing."""
         await asyncio.sleep(_PATIENCE)
-        if not self._seen and not self._question.selection.by_record and self._question.selection.tail != 0:
+        selection = self._question.selection
+        if not (self._seen or self._followed.has_told or selection.by_record or selection.tail == 0):
             await self._say_why(filtered=False)
 
     async def _say_why(self, filtered: bool) -> None:

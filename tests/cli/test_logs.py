@@ -102,6 +102,25 @@ def test_a_node_that_its_server_left_is_said_to_be_orphaned(
     assert joblog("logs", "--server", server.url).stdout == "[task] begun\n"
 
 
+def test_who_follows_is_told_that_the_server_went_away(
+    fresh_covalent_server: CovalentServer, start: Start, tmp_path: Path
+) -> None:
+    server = fresh_covalent_server
+    dispatch_id = run(server, WAITING, gate=str(tmp_path / "gate"))
+    follower = start("logs", "-f", dispatch_id, "--server", server.url)
+    assert follower.stdout is not None
+    assert follower.stderr is not None
+    assert follower.stdout.readline() == b"[task] begun\n"
+    server.kill()
+    assert f"no Covalent server at {server.url}".encode() in follower.stderr.readline()
+    server.start()
+    rest, told = follower.communicate(timeout=120)
+    assert (rest, follower.returncode) == (b"", Exit.ORPHANED)
+    assert b"the server answers again" in told
+    assert f"`joblog reconnect {dispatch_id}` reads on".encode() in told
+    (tmp_path / "gate").touch()
+
+
 def test_bytes_are_exactly_what_the_job_wrote(
     start: Start, covalent_server: CovalentServer, tmp_path: Path
 ) -> None:

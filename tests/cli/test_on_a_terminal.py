@@ -81,7 +81,7 @@ def test_bars_move_in_place_and_the_last_row_says_how_it_stands(
     early = terminal.shows(lambda text: "0%|" in text and "live" in text, "the first state of the bar")
     assert early[0] == "starts"
     assert bars(early) == ["  0%|                        | 0/3"]
-    assert re.fullmatch(r"live · answered \d+ s ago · last output \d+ s ago · server:\S+stdout", early[-1])
+    assert re.fullmatch(r"live · answered \d+ s ago · last output \d+ s ago · server:\S+", early[-1])
     gates.open(0, 1)
     later = terminal.shows(lambda text: "50%|" in text, "the next state but one")
     assert bars(later) == [" 50%|################        | 2/3"]
@@ -194,6 +194,28 @@ def test_a_snapshot_of_a_node_that_goes_on_says_how_fresh_it_is(
     assert terminal.ended() == Exit.DONE
     first, said = terminal.everything().split("\n")[:2]
     assert first == "starts"
-    assert re.match(r"live · answered \d+ s ago · last output \d+ s ago · server:\S+stdout", said)
+    assert re.match(r"live · answered \d+ s ago · last output \d+ s ago · server:\S+", said)
     gates.open(0, 1, 2, 3)
     covalent_server.completed(dispatch_id)
+
+
+@pytest.mark.parametrize(("to", "has_row"), [('> "$0/text"', True), ("| tee", False)])
+def test_beside_a_file_there_is_the_row_and_behind_a_pipe_there_is_none(
+    covalent_server: CovalentServer, terminal: Terminal, gates: Gates, to: str, has_row: bool
+) -> None:
+    """What is behind a pipe may write to the same terminal, and is not to be painted over."""
+    dispatch_id = run(covalent_server, BARS, gate=str(gates.folder))
+    argv = ["sh", "-c", f'"$@" {to}', str(gates.folder), *joblog("logs", "-f", dispatch_id, "0")]
+    terminal.run(argv, covalent_server.env)
+    if has_row:
+        terminal.shows(lambda text: "live" in text, "the row")
+    else:
+        terminal.shows(lambda text: "starts" in text, "the text")
+    gates.open(0, 1, 2, 3)
+    covalent_server.completed(dispatch_id)
+    terminal.ended()
+    everything = terminal.everything()
+    assert everything.endswith("node 0 (task) COMPLETED")
+    assert "live" not in everything
+    shown = (gates.folder / "text").read_text() if has_row else everything
+    assert shown.startswith("starts\n")

@@ -14,27 +14,33 @@ COLUMNS, LINES = 20, 6
 
 
 class Terminal:
-    """The few things that a paint may use: text, newline, return, going up, clearing all that follows."""
+    """The few things that a paint may use: text, newline, return, going up, clearing the rest of a row."""
 
     def __init__(self) -> None:
-        self.rows = [""]
-        self.row = self.column = 0
+        self._rows = [""]
+        self._row = self._column = 0
+
+    @property
+    def rows(self) -> list[str]:
+        """What can be seen, down to the cursor and what is not empty below it."""
+        last = max([self._row, *(at for at, row in enumerate(self._rows) if row)])
+        return self._rows[: last + 1]
 
     def write(self, text: str) -> None:
-        for part in re.findall(r"\x1b\[\d+A|\x1b\[J|\r|\n|[^\x1b]", text):
-            if part == "\x1b[J":
-                self.rows[self.row :] = [self.rows[self.row][: self.column]]
-            elif part.endswith("A") and part[0] == "\x1b":
-                self.row -= int(part[2:-1])
+        for part in re.findall(r"\x1b\[[AK]|\r|\n|[^\x1b]", text):
+            if part == "\x1b[K":
+                self._rows[self._row] = self._rows[self._row][: self._column]
+            elif part == "\x1b[A":
+                self._row -= 1
             elif part == "\r":
-                self.column = 0
+                self._column = 0
             elif part == "\n":
-                self.row, self.column = self.row + 1, 0
-                self.rows += [""] if self.row == len(self.rows) else []
+                self._row, self._column = self._row + 1, 0
+                self._rows += [""] if self._row == len(self._rows) else []
             else:
-                row = self.rows[self.row]
-                self.rows[self.row] = row[: self.column] + part + row[self.column + 1 :]
-                self.column += 1
+                row = self._rows[self._row]
+                self._rows[self._row] = row[: self._column] + part + row[self._column + 1 :]
+                self._column += 1
 
 
 words = st.text("abc", max_size=COLUMNS - 1)
@@ -59,15 +65,15 @@ def test_what_has_not_changed_is_not_painted_again() -> None:
     rows = Rows()
     assert rows.paint("", [" 50%|"], 80, 24) == " 50%|"
     assert rows.paint("", [" 50%|"], 80, 24) == ""
-    assert rows.paint("", ["100%|", "live"], 80, 24) == "\r\x1b[J100%|\nlive"
-    assert rows.paint("100%|\n", ["live"], 80, 24) == "\x1b[1A\r\x1b[J100%|\nlive"
-    assert rows.paint("", [], 80, 24) == "\r\x1b[J"
+    assert rows.paint("", ["100%|", "live"], 80, 24) == "\r\x1b[K100%|\nlive"
+    assert rows.paint("100%|\n", ["live"], 80, 24) == "\r\x1b[K\x1b[A\x1b[K100%|\nlive"
+    assert rows.paint("", [], 80, 24) == "\r\x1b[K"
 
 
 def test_rows_that_a_narrower_terminal_has_wrapped_are_all_painted_over() -> None:
     rows = Rows()
     rows.paint("", ["a" * 50, "b" * 10], 80, 24)
-    assert rows.erase(20) == "\x1b[3A\r\x1b[J"
+    assert rows.erase(20) == "\r\x1b[K" + 3 * "\x1b[A\x1b[K"
 
 
 def test_colours_of_a_row_that_is_cut_end_with_it() -> None:
