@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """README's code runs as it stands, and its tables say what there is."""
 
+import asyncio
 import inspect
 import itertools
+import json
 import re
 import textwrap
 
 import pytest
 
+from covalent_joblog_plugin import SlurmJobLogExecutor
+from tests.executors.slurm_tasks import Tasks, options
 from tests.project.tracked import ROOT, tracked
 from tests.rigs.covalent_server import CovalentServer, eventually
 
 README = (ROOT / "README.md").read_text()
-WORKFLOW, LOOK, READ, ON_KUBEFLOW, EXECUTOR = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+WORKFLOW, LOOK, READ, ON_KUBEFLOW, DIRECT, EXECUTOR = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 @pytest.fixture
@@ -52,6 +56,17 @@ def test_the_kubeflow_executor_takes_these_options():
     scope = {}
     exec(ON_KUBEFLOW, scope)
     scope["kubeflow"].check_options()
+
+
+def test_a_job_is_shown_straight_from_the_cluster(covalent_server, slurm_rig, tmp_path, capsys):
+    tasks = Tasks(covalent_server, slurm_rig, tmp_path, "print('from the cluster')", cleanup="never")
+    tasks.completed()
+    handle = json.loads(covalent_server.get(f"/api/v1/joblog/{tasks.id}/0").body)["job"]
+    scope = {}
+    exec(DIRECT, scope)
+    executor = SlurmJobLogExecutor(**options(slurm_rig, tmp_path))
+    asyncio.run(scope["show"](executor, handle, stream="stdout"))
+    assert capsys.readouterr().out.endswith("from the cluster\n")
 
 
 def test_the_executor_of_your_own_shows_what_its_task_writes(server, tmp_path):
