@@ -114,7 +114,7 @@ def measure(server: CovalentServer, folder: Path) -> list[Figure]:
     figures = [_figure("download", download, copy, "cp"), *_ends(output)]
     for what, asked, pattern in (
         ("query, 1 in 10 000 lines", "query='loss is nan'", "loss is nan"),
-        ("severity, the same lines", "severity='error'", "- ERROR -"),
+        ("severity, the same lines", "severity='error'", " - ERROR - "),
     ):
         found, ours = output.ours(asked)
         said, theirs = output.theirs("grep", "-c", pattern)
