@@ -221,6 +221,8 @@ def served_kueue(rig):
         yield
     finally:
         rig.delete("CustomResourceDefinition", f"{plural}.{group}")
+        # Whoever comes next would else take what is being removed for their own.
+        until(lambda: rig.get("CustomResourceDefinition", f"{plural}.{group}") is None, "they are gone")
 
 
 def _established(rig, name):
