@@ -9,6 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from covalent_joblog_plugin.model.errors import JobLogError
+from covalent_joblog_plugin.text.terminal import safe
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,17 +47,23 @@ def _node(ctx: click.Context, param: click.Parameter, value: str | None) -> int 
 
 def _dispatches(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     del param
-    return [
-        CompletionItem(dispatch_id, help=text)
-        for dispatch_id, text in [("latest", "the newest"), *_asked(ctx, _known_dispatches, incomplete)]
-        if dispatch_id.startswith(incomplete)
-    ]
+    known = [("latest", "the newest"), *_asked(ctx, _known_dispatches, incomplete)]
+    return _items(known, incomplete)
 
 
 def _nodes(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     del param
     known = _asked(ctx, _known_nodes, ctx.params.get("dispatch"))
-    return [CompletionItem(name, help=text) for name, text in known if name.startswith(incomplete)]
+    return _items(known, incomplete)
+
+
+def _items(known: list[tuple[str, str]], incomplete: str) -> list[CompletionItem]:
+    # A shell writes them as they are, so a name that would act in a terminal has to be typed.
+    return [
+        CompletionItem(name, help=safe(text))
+        for name, text in known
+        if name.startswith(incomplete) and safe(name) == name and "\t" not in name
+    ]
 
 
 def _asked(ctx: click.Context, ask: Any, *about: Any) -> list[tuple[str, str]]:

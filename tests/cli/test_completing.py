@@ -7,11 +7,30 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.cli.commands import joblog
+
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
 
+    from tests.rigs.covalent_server import CovalentServer
+
     Start = Callable[..., subprocess.Popen[bytes]]
+
+
+_ODD_NAMES = """
+import covalent as ct
+
+def ordinary(n): return n
+def odd(n): return n
+odd.__name__ = "odd\\x1b[2J\\nname"
+ordinary, odd = ct.electron(ordinary), ct.electron(odd)
+
+@ct.lattice
+def flow(): return ordinary(1), odd(2)
+
+answer = ct.dispatch(flow)()
+"""
 
 
 def completed(start: Start, *words: str) -> list[str]:
@@ -52,3 +71,14 @@ def test_commands_and_options_are_completed(start: Start, words: tuple[str, ...]
 
 def test_a_server_that_does_not_answer_is_no_fault_of_the_shell(start: Start) -> None:
     assert completed(start, "logs", "--server", "127.0.0.1:1", "l") == ["latest"]
+
+
+def test_a_name_that_would_act_in_a_terminal_is_not_handed_to_the_shell(
+    start: Start, covalent_server: CovalentServer
+) -> None:
+    dispatch_id = str(covalent_server.client(_ODD_NAMES))
+    covalent_server.completed(dispatch_id)
+    assert completed(start, "logs", dispatch_id, "o") == ["ordinary"]
+    listed = joblog("ps", dispatch_id).stdout
+    assert "odd\\x1b[2J\\nname" in listed
+    assert "\x1b" not in listed

@@ -116,7 +116,6 @@ def test_who_follows_is_told_that_the_server_went_away(
     server.start()
     rest, told = follower.communicate(timeout=120)
     assert (rest, follower.returncode) == (b"", Exit.ORPHANED)
-    assert b"the server answers again" in told
     assert f"`joblog reconnect {dispatch_id}` reads on".encode() in told
     (tmp_path / "gate").touch()
 
