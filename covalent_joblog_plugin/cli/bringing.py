@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from covalent_joblog_plugin.store.folders import StoredJob
 
 LOCK = "reconnect.lock"
+STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
 
 
 @dataclass(slots=True)
@@ -56,7 +57,7 @@ class _Output:
 async def bring(job: StoredJob, say: Callable[[str], None]) -> None:
     """Store what the job has written since its server ended, and goes on to write; then close the output.
 
-    The outputs of ranks are those of which something was stored; extra files are not brought.
+    Extra files are not brought.
 
     Args:
         job: Its writer has said that it ended, or is dead.
@@ -137,10 +138,31 @@ class _Bringing:
             await self._bring(output)
         self._say(f"{sum(o.brought for o in outputs)} bytes were missing; reading on until the job's end")
         await self._bring(next(o for o in outputs if o.name == "stdout"), follow=True)
+        outputs += await self._unstored({output.rank for output in outputs})
         for output in outputs:
             await self._bring(output)
         brought = ", ".join(f"{o.brought} bytes of {o.name}" for o in outputs if o.brought)
         self._say(f"stored: {brought or 'nothing, all was there'}")
+
+    async def _unstored(self, known: set[int]) -> list[_Output]:
+        """The outputs of ranks of which nothing was stored."""
+        executions = await self._reader.executions()
+        found, rank = list[_Output](), 0
+        while True:
+            rank += 1
+            if rank in known:
+                continue
+            if not any([await self._has(rank, execution) for execution in executions]):
+                return found
+            found += [_Output(f"rank{rank}.{s}", s, rank, Place(), self._cap) for s in STREAMS]
+
+    async def _has(self, rank: int, execution: int) -> bool:
+        try:
+            async with aclosing(self._reader.output(rank=rank, execution=execution)) as output:
+                await anext(output, b"")
+        except OutputNotFound:
+            return False
+        return True
 
     async def _output(self, name: str) -> _Output | None:
         """An output of the job by its stored name; None for an extra file."""
@@ -183,13 +205,13 @@ class _Bringing:
                         return
         except OutputNotYet:
             return  # it waits in the queue; following waits for it
-        except OutputNotFound:
-            # A later execution may have fewer ranks.
-            if not output.rank:
-                raise
 
     def _pieces(self, output: _Output, start: int, **wanted: Any) -> AsyncGenerator[direct.Piece, None]:
-        return direct.pieces(self._reader, stream=output.stream, rank=output.rank, start=start, **wanted)
+        # Each execution may have another number of ranks.
+        gaps = output.rank > 0
+        return direct.pieces(
+            self._reader, stream=output.stream, rank=output.rank, start=start, gaps=gaps, **wanted
+        )
 
     async def _store(self, output: _Output, piece: direct.Piece) -> bool:
         """Store a piece; False when no more of this output is kept."""

@@ -39,7 +39,7 @@ class Piece:
 
     Attributes:
         execution: Which start of the job wrote them; None where the cluster does not number them.
-        data: The bytes; none at the beginning of an execution.
+        data: The bytes; none where that is all an execution wrote.
     """
 
     execution: int | None
@@ -112,6 +112,7 @@ async def pieces(
     since: int = 0,
     start: int = 0,
     follow: bool = False,
+    gaps: bool = False,
 ) -> AsyncGenerator[Piece, None]:
     """The bytes of one output, execution after execution; each is read to its end before the next one.
 
@@ -125,6 +126,7 @@ async def pieces(
         since: The execution to begin with.
         start: Byte offset in that execution.
         follow: Whether to go on until the job's end.
+        gaps: Whether an execution that has no such rank is passed over.
 
     Raises:
         OutputError: See ``OutputReader.output``.
@@ -139,12 +141,20 @@ async def pieces(
             return
         for number in fresh:
             last = follow and number == known[-1]
-            pos = start if number in {None, first} else 0
-            yield Piece(number, b"")
-            async with aclosing(_one(reader, number, stream, rank, pos, follow=last)) as found:
-                async for data in found:
-                    yield Piece(number, data)
             done.add(number)
+            pos = start if number in {None, first} else 0
+            silent = True
+            try:
+                async with aclosing(_one(reader, number, stream, rank, pos, follow=last)) as found:
+                    async for data in found:
+                        silent = False
+                        yield Piece(number, data)
+            except OutputNotFound:
+                if not gaps:
+                    raise
+            else:
+                if silent:
+                    yield Piece(number, b"")
         if not follow or execution is not None or fresh == [None]:
             return
 

@@ -20,6 +20,16 @@ if TYPE_CHECKING:
     from tests.rigs.covalent_server import CovalentServer
     from tests.rigs.slurm import SlurmRig
 
+LATE_RANK = """
+import os, time
+rank = os.environ["SLURM_PROCID"]
+if rank == "0":
+    print("rank 0 begins", flush=True)
+while not os.path.exists(f"{gate}/go"):
+    time.sleep(0.02)
+print(f"rank {rank} ends", flush=True)
+"""
+
 
 def test_the_text_is_completed_while_another_server_runs_and_again_after_an_interrupt(
     fresh_covalent_server: CovalentServer, tmp_path: Path
@@ -176,3 +186,17 @@ def _job(state: Path) -> dict[str, Any]:
     """The job's handle as it is stored; nothing before it is."""
     known = json.loads(state.read_text())["remembered"] if state.exists() else {}
     return dict(known.get("job", {}))
+
+
+def test_a_rank_of_which_nothing_was_stored_is_brought_whole(
+    fresh_covalent_server: CovalentServer, slurm_rig: SlurmRig, tmp_path: Path
+) -> None:
+    ranks = {"use_srun": True, "sbatch_options": {"ntasks": 2, "overcommit": True}}
+    tasks = Tasks(fresh_covalent_server, slurm_rig, tmp_path, LATE_RANK, **ranks)
+    wait_for_text(fresh_covalent_server, tasks.id, 0, bool)
+    fresh_covalent_server.kill()
+    (tmp_path / "go").touch()
+    run(fresh_covalent_server, "reconnect", tasks.id)
+    assert tasks.stored("rank1.stdout") == b"rank 1 ends\n"
+    stored = fresh_covalent_server.results_dir / tasks.id / "node_0" / "stdout.log"
+    assert stored.read_bytes() == b"rank 0 begins\nrank 0 ends\n"
