@@ -15,6 +15,8 @@ from covalent_joblog_plugin.reading.sources import SUBLATTICE, find_dispatch
 from .exits import Exit
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from covalent_joblog_plugin.reading.answers import NodeInfo
     from covalent_joblog_plugin.reading.question import Question
 
@@ -68,19 +70,17 @@ class Followed:
             TransportError: It does not answer.
         """
         async with Server(self._question.address) as server:
-            exits = [await self._end_of(server, key) for key in self._known]
+            nodes = [await _settled(server, node) for node in self._known.values()]
+            failed = await failures(server, nodes)
+            exits = [self._end_of(node, failed) for node in nodes]
             if self._question.node is None:
                 exits.append(await self._end_of_dispatch(server))
         return next((status for status in _WORST if status in exits), Exit.DONE)
 
-    async def _end_of(self, server: Server, key: tuple[str, int]) -> Exit:
-        node, deadline = self._known[key], time.monotonic() + _SETTLING
-        while not _is_settled(node) and time.monotonic() < deadline:
-            await asyncio.sleep(_ASK)
-            node = await server.node(*key)
+    def _end_of(self, node: NodeInfo, failed: dict[tuple[str, int], str]) -> Exit:
         name = name_of(node)
         if node.status == "FAILED":
-            self._screen.event(await failure(server, node), bad=True)
+            self._screen.event(failed[node.dispatch_id, node.node_id], bad=True)
             return Exit.FAILED
         if node.status == "CANCELLED":
             self._screen.event(f"{name} CANCELLED", bad=True)
@@ -121,11 +121,27 @@ def _is_settled(node: NodeInfo) -> bool:
     return node.status in ENDED or node.state in _LEFT or (node.status in NOT_STARTED and not node.growing)
 
 
-async def failure(server: Server, node: NodeInfo) -> str:
-    """Why a node failed; raises as ``error_of`` does."""
-    record = (await records(server, node.dispatch_id)).get(node.node_id)
-    error = await error_of(server, record) if record else ""
-    return f"{name_of(node)} {node.status}{f': {error}' if error else ''}"
+async def _settled(server: Server, node: NodeInfo) -> NodeInfo:
+    """A node whose output has ended, when Covalent has recorded its end; raises as ``Followed.end`` does."""
+    deadline = time.monotonic() + _SETTLING
+    while not _is_settled(node) and time.monotonic() < deadline:
+        await asyncio.sleep(_ASK)
+        node = await server.node(node.dispatch_id, node.node_id)
+    return node
+
+
+async def failures(server: Server, nodes: Iterable[NodeInfo]) -> dict[tuple[str, int], str]:
+    """Why nodes FAILED, by dispatch and node; raises as ``error_of`` does."""
+    failed = [node for node in nodes if node.status == "FAILED"]
+    dispatches = {node.dispatch_id for node in failed}
+    known = {dispatch_id: await records(server, dispatch_id) for dispatch_id in dispatches}
+    said = {}
+    for node in failed:
+        record = known[node.dispatch_id].get(node.node_id)
+        error = await error_of(server, record) if record else ""
+        text = f"{name_of(node)} FAILED{f': {error}' if error else ''}"
+        said[node.dispatch_id, node.node_id] = text
+    return said
 
 
 def name_of(node: NodeInfo) -> str:

@@ -13,7 +13,7 @@ from covalent_joblog_plugin.reading.explaining import why_nothing
 from covalent_joblog_plugin.reading.record import records
 
 from . import console, status
-from .followed import failure
+from .followed import failures
 from .places import place_of
 from .screen import Screen
 
@@ -49,9 +49,8 @@ async def _say_how_it_stands(evaluation: Evaluation, last: float | None) -> None
     """Why nodes failed; and on a terminal, of one that goes on, how fresh the text is and whence it comes."""
     nodes = evaluation.nodes
     async with Server(evaluation.question.address) as server:
-        for node in nodes:
-            if node.status == "FAILED":
-                console.event(await failure(server, node), bad=True)
+        for said in (await failures(server, nodes)).values():
+            console.event(said, bad=True)
         if len(nodes) == 1 and nodes[0].growing and console.is_terminal(sys.stderr):
             record = (await records(server, nodes[0].dispatch_id)).get(nodes[0].node_id)
             place = place_of(nodes[0], record.options if record else {})
