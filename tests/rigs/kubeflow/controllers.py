@@ -150,7 +150,8 @@ class Controllers:
         self._start(part, [f"--config={path}"])
 
     def _start(self, part: parts.Part, options: list[str]) -> None:
-        environment = ["env", f"KUBECONFIG={self._cluster.kubeconfig}"]
+        # Trainer looks for its certificate below the folder for temporary files.
+        environment = ["env", "-u", "TMPDIR", f"KUBECONFIG={self._cluster.kubeconfig}"]
         program = str(part.folder / "bin" / part.name)
         self._daemons.start(part.name, *self._mounts.inside(*environment, program, *options))
 
