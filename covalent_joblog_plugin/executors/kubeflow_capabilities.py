@@ -12,6 +12,8 @@ from covalent_joblog_plugin.model.capabilities import YES, Answer, Capabilities,
 from covalent_joblog_plugin.model.errors import SubmissionError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from covalent_joblog_plugin.cluster.kubeflow_job import Job
     from covalent_joblog_plugin.cluster.kubernetes import Kubernetes
 
@@ -93,18 +95,51 @@ def before(*, framing: bool, rights: Rights | None = None) -> Capabilities:
     return replace(found, read=refused, follow=refused, retained=refused, complete=refused)
 
 
-def after(job: Job, rights: Rights | None) -> Capabilities:
-    """What is known when the job has ended and its output was read."""
+def _stored(job: Job, stored: Mapping[str, int]) -> bool:
+    return all(
+        stored.get(instance.path(stream), 0) >= spool.size
+        for instances in job.instances.values()
+        for instance in instances
+        for stream, spool in instance.output.spools.items()
+    )
+
+
+def _completeness(job: Job, stored: Mapping[str, int]) -> Capability:
+    outputs = [instance.output for instances in job.instances.values() for instance in instances]
+    no, unknown = Answer.NO, Answer.UNKNOWN
+    for applies, answer, why in (
+        (not outputs, unknown, "no container was ever started"),
+        (
+            any(output.complete is False for output in outputs),
+            no,
+            "what was read is not what the job wrote: the seams tell where and how much is missing",
+        ),
+        (not _stored(job, stored), no, "not all that was read is stored: the seams tell why, and where"),
+        (
+            not all(spool.ended for output in outputs for spool in output.spools.values()),
+            unknown,
+            "the output was not read to its end within final_read_timeout",
+        ),
+        (
+            any(output.complete is None for output in outputs),
+            unknown,
+            "a container was killed before it could say how much it wrote",
+        ),
+    ):
+        if applies:
+            return Capability(answer, why)
+    return YES
+
+
+def after(job: Job, rights: Rights | None, stored: Mapping[str, int]) -> Capabilities:
+    """What is known when the job has ended and its output was read.
+
+    Args:
+        job: The job.
+        rights: What we may do; None where that was not asked.
+        stored: Path of each of the job's files → bytes of it that are stored.
+    """
     found = before(framing=job.framing, rights=rights)
     if found.complete.answer is Answer.NO or not job.framing:
         return found
-    outputs = [instance.output for instances in job.instances.values() for instance in instances]
-    if not outputs:
-        return replace(found, complete=Capability(Answer.UNKNOWN, "no container was ever started"))
-    if any(output.complete is False for output in outputs):
-        why = "the job wrote more than could be read: the seams tell where and how much"
-        return replace(found, complete=Capability(Answer.NO, why))
-    if any(output.complete is None for output in outputs):
-        why = "a container was killed before it could say how much it wrote"
-        return replace(found, complete=Capability(Answer.UNKNOWN, why))
-    return replace(found, complete=YES)
+    return replace(found, complete=_completeness(job, stored))

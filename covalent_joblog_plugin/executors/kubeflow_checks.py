@@ -47,6 +47,8 @@ _LINES = (
 )
 _TEXT_MAPS = ("pod_labels", "pod_annotations", "node_selector")
 _OBJECTS = ("volumes", "volume_mounts", "tolerations")
+_LABEL = re.compile("[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_LABEL_CHARACTERS, _PREFIX_CHARACTERS = 63, 253
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 
@@ -79,6 +81,7 @@ def check(executor: KubeflowJobLogExecutor) -> None:
         raise OptionError(f"{name}: python=[] must name what starts Python in the image")
     options.check_strings(name, "image_pull_secrets", executor.image_pull_secrets)
     _check_structures(executor, name)
+    _check_mounts(executor, name)
     _check_kind(executor, name)
 
 
@@ -89,6 +92,8 @@ def _check_structures(executor: KubeflowJobLogExecutor, name: str) -> None:
             isinstance(key, str) and isinstance(text, str) for key, text in value.items()
         ):
             raise OptionError(f"{name}: {option}={value!r} must be a dict of strings to strings")
+        for key, text in value.items():
+            _check_label(f"{name}: {option}", key, "" if option == "pod_annotations" else text)
     for option in _OBJECTS:
         value = getattr(executor, option)
         if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
@@ -110,6 +115,37 @@ def _check_structures(executor: KubeflowJobLogExecutor, name: str) -> None:
         )
 
 
+def _check_label(where: str, key: str, value: str) -> None:
+    # Trainer takes any, and then no pod can be made of it.
+    prefix, slash, short = key.rpartition("/")
+    named = len(short) <= _LABEL_CHARACTERS and _LABEL.fullmatch(short)
+    if not named or (slash and not (len(prefix) <= _PREFIX_CHARACTERS and _NAME.fullmatch(prefix))):
+        raise OptionError(
+            f"{where}: {key!r} is not a key Kubernetes takes: at most {_LABEL_CHARACTERS} of A-Z, a-z, 0-9, "
+            "'-', '_', '.', with a letter or digit at both ends, after a domain and '/' if you like"
+        )
+    if value and (len(value) > _LABEL_CHARACTERS or not _LABEL.fullmatch(value)):
+        raise OptionError(
+            f"{where}: {key}={value!r} is not a value Kubernetes takes: at most {_LABEL_CHARACTERS} of A-Z, "
+            "a-z, 0-9, '-', '_', '.', with a letter or digit at both ends"
+        )
+
+
+def _check_mounts(executor: KubeflowJobLogExecutor, name: str) -> None:
+    more = (executor.pod_patch.get("spec") or {}).get("volumes") or ()
+    known = {volume.get("name") for volume in (*executor.volumes, *more)}
+    for mount in executor.volume_mounts:
+        if not mount.get("name") or not str(mount.get("mountPath", "")).startswith("/"):
+            raise OptionError(
+                f"{name}: volume_mounts: {mount!r} needs the name of a volume and an absolute mountPath"
+            )
+        # A TrainJob's runtime may have it.
+        if executor.kind == "PyTorchJob" and mount["name"] not in known:
+            raise OptionError(
+                f"{name}: volume_mounts: there is no volume {mount['name']!r}: give it in volumes="
+            )
+
+
 def _check_kind(executor: KubeflowJobLogExecutor, name: str) -> None:
     if executor.image is not None and (not isinstance(executor.image, str) or not executor.image.strip()):
         raise OptionError(f"{name}: image={executor.image!r} must be the name of an image, or None")
@@ -118,7 +154,8 @@ def _check_kind(executor: KubeflowJobLogExecutor, name: str) -> None:
     if executor.kind == "TrainJob" and not executor.runtime:
         raise OptionError(f"{name}: runtime='' must name a {executor.runtime_kind}")
     for variable in executor.environment:
-        if variable.startswith(("PET_", "JOBLOG_")) and variable != "JOBLOG_RESULT_DIR":
+        ours = variable.startswith(("PET_", "JOBLOG_")) or variable == "JOB_COMPLETION_INDEX"
+        if ours and variable != "JOBLOG_RESULT_DIR":
             raise OptionError(f"{name}: environment: {variable} is set by Kubeflow or by us: leave it out")
     if re.search("//[^/@]*:[^/@]*@", executor.store):
         raise OptionError(

@@ -83,7 +83,7 @@ async def _spec(
         annotations={PAYLOAD: hashlib.sha256("".join(payload.secret.values()).encode()).hexdigest()},
         image=executor.image,
         command=pod_bundle.container_command(executor.python),
-        environment={**executor.environment, **payload.environment(framing=executor.framing)},
+        environment=payload.environment(executor.environment, framing=executor.framing),
         secret_environment={variable: (name, key) for variable, key in payload.secret_variables().items()},
         num_nodes=int(executor.num_nodes),
         resources=executor.resources,

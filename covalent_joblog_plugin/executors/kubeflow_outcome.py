@@ -128,6 +128,8 @@ async def _wait(read_to_end: Callable[[], Awaitable[None]], patience: float) -> 
 
 def _failure(job: Job, end: JobEnd, removal: str) -> JobFailed:
     first = kubeflow_wording.first_failed(end)
+    if first is None and _verdict(end.ranks.get(0)) is not None:
+        first = end.ranks[0]  # it ended as if all were well, and left no value
     found = _verdict(first)
     own = ""
     if first is not None and (found is not None or first.seen.exit_code):

@@ -84,10 +84,10 @@ class KubeflowRun:
             if self._made is not None and self._made.uid:  # created, and then the cluster did not answer
                 kubeflow_cluster.delete_later(self._executor, self._made.handle(), 0)
             return
-        output = self._executor.session.output
-        if output is not None:
-            found = kubeflow_capabilities.after(self.job, self._rights)
-            await output.remember({"capabilities": found.to_json()})
+        watch = self._executor.session.watch
+        if watch is not None:
+            found = kubeflow_capabilities.after(self.job, self._rights, watch.lanes.stored())
+            await watch.output.remember({"capabilities": found.to_json()})
         await self._cluster.forget(self.job)
         await self._remove(self.job)
 

@@ -144,6 +144,10 @@ def check_strings(executor: str, name: str, value: object) -> None:
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
+_VARIABLE_BYTES = 131_072
+"""``MAX_ARG_STRLEN``: execve(2) refuses a longer ``NAME=value``."""
+
+
 def check_environment(executor: str, name: str, value: object) -> None:
     """Raise unless an option maps environment variable names to strings.
 
@@ -157,3 +161,14 @@ def check_environment(executor: str, name: str, value: object) -> None:
             raise OptionError(f"{executor}: {name}: {variable!r} is not the name of an environment variable")
         if not isinstance(text, str) or "\0" in text:
             raise OptionError(f"{executor}: {name}[{variable!r}] must be a string without NUL")
+        size = len(f"{variable}={text}".encode("utf-8", "surrogateescape")) + 1
+        if size > _VARIABLE_BYTES:
+            raise OptionError(
+                f"{executor}: {name}[{variable!r}] has {size} bytes, and Linux lets a variable have "
+                f"{_VARIABLE_BYTES}: write it into a file, or give it to the function as an argument"
+            )
+        if variable == "PYTHONINSPECT":
+            raise OptionError(
+                f"{executor}: {name}: with PYTHONINSPECT Python would ask at its end what to do, and nobody "
+                "answers: leave it out"
+            )

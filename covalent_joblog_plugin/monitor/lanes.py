@@ -73,6 +73,14 @@ class Lanes:
         """Output → the file that feeds it now."""
         return {output: lane.position.ref.path for output, lane in self.by_output.items()}
 
+    def stored(self) -> dict[str, int]:
+        """Path of each file → bytes of it that are stored."""
+        return {
+            position.ref.path: position.stored
+            for lane in self.by_output.values()
+            for position in lane.positions
+        }
+
     def _add(self, ref: FileRef, *, plain: bool) -> None:
         if not (isinstance(ref.name, str | None) and isinstance(ref.execution, int)):
             raise TypeError(f"{ref}: its name must be a string and its execution a number")

@@ -41,6 +41,8 @@ SECRET_BYTES = 960 * 1024
 RANK_FROM = "JOB_COMPLETION_INDEX,RANK"
 """Variables that tell the rank of a TrainJob's pod and of a PyTorchJob's."""
 
+_WHERE = ("PYTHONHOME", "PYTHONPATH")
+"""Where Python and packages such as fsspec's drivers are: ours may need them too."""
 _FIRST_CHUNK = "joblog-payload-0"
 _SHA256 = re.compile("[0-9a-f]{64}")
 _FILES = ("runner.py", "pod_runner.py", "pod_delivery.py")
@@ -72,9 +74,20 @@ class Payload:
     stored: bytes = field(default=b"", repr=False)
     stored_at: str = ""
 
-    def environment(self, *, framing: bool) -> dict[str, str]:
-        """Variables of the container that are no secret."""
-        return {"JOBLOG_FRAMING": "1" if framing else "0", "JOBLOG_RANK_FROM": RANK_FROM}
+    def environment(self, given: Mapping[str, str], *, framing: bool) -> dict[str, str]:
+        """Variables of the container that are no secret.
+
+        Args:
+            given: Those of the function. What steers Python itself would make our own programs write into
+                the log, so only the function's Python gets it.
+            framing: Whether the log is framed.
+        """
+        steering = {
+            name: value for name, value in given.items() if name.startswith("PYTHON") and name not in _WHERE
+        }
+        plain = {name: value for name, value in given.items() if name not in steering}
+        own = {"JOBLOG_FRAMING": "1" if framing else "0", "JOBLOG_RANK_FROM": RANK_FROM}
+        return {**plain, **own, "JOBLOG_FUNCTION_ENVIRONMENT": json.dumps(steering)}
 
     def secret_variables(self) -> dict[str, str]:
         """Variables of the container → keys of the Secret."""

@@ -17,6 +17,8 @@ The environment (none of it reaches the child):
     Beginning of an fsspec URL at which a large result is put; it needs fsspec and its driver here.
 ``JOBLOG_RESULT_DIR``
     Folder for a result that fits nowhere else.
+``JOBLOG_FUNCTION_ENVIRONMENT``
+    JSON, variable → value: what only the function's Python is to see.
 ``JOBLOG_TERMINATION_LOG``
     Path of the termination message if it is not ``/dev/termination-log``.
 
@@ -25,9 +27,11 @@ Exit status: the child's, 128 + n where signal n ended it; 77 where the store ca
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -187,7 +191,10 @@ def main(folder: str) -> int:
     out = os.path.join(folder, "out")
     os.mkdir(out, 0o700)
     argv = [sys.executable, "-u", *(os.path.join(folder, name) for name in ("runner.py", "bundle", "out"))]
-    environment = {"PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1", **os.environ}
+    # A value of another rank may be anything, and as large as rank 0's.
+    argv += [] if leads else ["--without-value"]
+    own = {"PYTHONUNBUFFERED": "1", "PYTHONFAULTHANDLER": "1"}
+    environment = {**own, **os.environ, **json.loads(options.get("function_environment", "{}"))}
     status = carry(child, child.start(argv, environment, pipes=encoder is not None), encoder, log)
     facts = pod_delivery.verdict_of(out, status)
     if encoder is not None:
@@ -201,4 +208,8 @@ def main(folder: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(os.path.abspath(sys.argv[1])))
+    place = os.path.abspath(sys.argv[1])
+    ended = main(place)
+    # Where it is on a volume that stays, function and arguments would stay with it.
+    shutil.rmtree(place, ignore_errors=True)
+    sys.exit(ended)

@@ -27,6 +27,8 @@ import sys
 import zipfile
 from typing import IO, Any, Callable, Dict, Tuple
 
+WITHOUT_VALUE = "--without-value"
+"""Third argument, where only that the function ends is of interest."""
 Outcome = Tuple[int, Dict[str, Any]]
 """Exit status, and the facts for the verdict."""
 
@@ -48,7 +50,7 @@ def write_file(path: str, write: "Callable[[IO[bytes]], Any]") -> "Any":
     return answer
 
 
-def carry_out(path: str, folder: str) -> Outcome:
+def carry_out(path: str, result: str) -> Outcome:
     """Read the bundle, check the Python, and hand over to what the bundle brings."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -62,7 +64,7 @@ def carry_out(path: str, folder: str) -> Outcome:
     from joblog_job import call
 
     sys.path.remove(path)
-    outcome: Outcome = call.carry_out(path, manifest, os.path.join(folder, "result"), write_file)
+    outcome: Outcome = call.carry_out(path, manifest, result, write_file)
     return outcome
 
 
@@ -75,8 +77,11 @@ def flush() -> None:
             continue
 
 
-def main(path: str, folder: str) -> int:
-    """Run the bundle at ``path`` and leave result and verdict in ``folder``; the exit status."""
+def main(path: str, folder: str, *, has_value: bool = True) -> int:
+    """Run the bundle at ``path`` and leave result and verdict in ``folder``; the exit status.
+
+    Without ``has_value`` nobody wants the function's value: it is not even pickled.
+    """
     path, folder, owner = os.path.abspath(path), os.path.abspath(folder), os.getpid()
     # Neither the folder of this file nor our arguments are the function's.
     if sys.path and os.path.realpath(sys.path[0]) == os.path.dirname(os.path.realpath(__file__)):
@@ -85,7 +90,7 @@ def main(path: str, folder: str) -> int:
     for name in ("verdict", "result"):
         if os.path.lexists(os.path.join(folder, name)):
             os.unlink(os.path.join(folder, name))
-    status, facts = carry_out(path, folder)
+    status, facts = carry_out(path, os.path.join(folder, "result") if has_value else "")
     flush()
     if os.getpid() != owner:
         return status
@@ -100,4 +105,4 @@ def main(path: str, folder: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2]))
+    sys.exit(main(sys.argv[1], sys.argv[2], has_value=WITHOUT_VALUE not in sys.argv[3:]))

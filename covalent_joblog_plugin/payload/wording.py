@@ -93,9 +93,16 @@ def _cause(exit_status: int) -> str:
     by = _signal(exit_status)
     if by is not None:
         return _CAUSES.get(by.name, "somebody or something sent that signal")
+    if exit_status == _NO_VERDICT:
+        return (
+            "or it returned, and that could not be noted down: perhaps it removed the temporary folder, "
+            "changed its user, or used up descriptors or room on the disk"
+        )
     return "Python had no chance to say why: os._exit does that, or a library that ends the process"
 
 
+_NO_VERDICT = 75
+"""Exit status of the runner where it cannot write its verdict."""
 _DUMP = "Fatal Python error: "
 """How ``faulthandler`` begins to tell what was running when a signal came."""
 _CAUSES = {

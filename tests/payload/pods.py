@@ -64,10 +64,10 @@ def payload_of(function, store=""):
     return pod_bundle.payload(files, store)
 
 
-def variables_of(payload, *, with_framing=True, **variables):
-    """The container's variables, as Kubernetes makes them of the job's and the Secret."""
+def variables_of(payload, *, with_framing=True, given=None, **variables):
+    """The container's variables, as Kubernetes makes them; ``given`` by the user."""
     return {
-        **payload.environment(framing=with_framing),
+        **payload.environment(given or {}, framing=with_framing),
         **{variable: payload.secret[key] for variable, key in payload.secret_variables().items()},
         **variables,
     }
@@ -82,13 +82,17 @@ def started(
     with_framing=True,
     payload=None,
     before=(),
+    given=None,
     **variables,
 ):
-    """The running container; ``before`` stands before its command, ``variables`` in its environment."""
+    """The running container; ``before`` stands before its command, ``variables`` in its environment.
+
+    ``given`` is what the user gave as the executor's ``environment``.
+    """
     folder.mkdir(exist_ok=True)
     payload = payload or payload_of(function, store)
     place = {"JOBLOG_TERMINATION_LOG": str(folder / "termination-log")}
-    environment = variables_of(payload, with_framing=with_framing, **{**place, **variables})
+    environment = variables_of(payload, with_framing=with_framing, given=given, **{**place, **variables})
     return subprocess.Popen(
         [*before, *pod_bundle.container_command([python])],
         cwd=folder,

@@ -151,8 +151,10 @@ def test_every_call_gives_what_covalents_own_wrapper_gives(before, after, args, 
     function, args, kwargs = assembled(note, args, kwargs, hooks(before), hooks(after))
     expected, expected_seen = function(*args, **kwargs).get_deserialized(), list(seen)
     seen.clear()
-    with zipfile.ZipFile(io.BytesIO(packed(bundle.take_apart(function, args, kwargs)))) as archive:
-        value = job.call(json.loads(archive.read("manifest.json")), archive)
+    file = io.BytesIO(packed(bundle.take_apart(function, args, kwargs)))
+    with zipfile.ZipFile(file) as archive:
+        manifest = json.loads(archive.read("manifest.json"))
+    value = job.call(manifest, file)
 
     assert (value, len(seen)) == (expected, len(expected_seen))
 
