@@ -101,6 +101,41 @@ async def test_a_stream_that_comes_to_the_next_file_by_itself_goes_on(simulator,
     assert instance.taken.gaps == []
 
 
+@pytest.mark.parametrize("skips", [False, True])
+async def test_a_line_of_which_only_the_newline_is_in_the_next_file_keeps_it(simulator, instance, skips):
+    simulator.slow = asyncio.Semaphore(0) if skips else None
+    reading = asyncio.create_task(instance.log().follow())
+    expected = b""
+    for number in range(3):
+        if number:
+            simulator.log.rotate()
+            simulator.change()
+            simulator.say(b"\n")
+            expected += b"\n"
+        for _ in range(9):
+            simulator.say(b"y\n")
+        simulator.say(b"y")
+        expected += b"y\n" * 9 + b"y"
+        if skips:
+            simulator.slow.release()
+            simulator.slow.release()
+            await simulator.asked(lambda queries, streams=number + 1: follows(queries) == streams)
+        else:
+            simulator.change()
+            size = len(expected)
+            await instance.taken.until(lambda taken, size=size: len(taken.data) >= size - 1)
+    if skips:
+        for _ in range(100):
+            simulator.slow.release()
+    simulator.say(b"\nlast\n")
+    expected += b"\nlast\n"
+    await instance.taken.until(lambda taken: taken.data.endswith(b"last\n"))
+    simulator.leave()
+    assert await reading
+    assert bytes(instance.taken.data) == expected
+    assert instance.taken.gaps == []
+
+
 def stamp(milliseconds):
     return b"2025-12-01T00:00:%02d.%03d000000Z" % divmod(milliseconds, 1000)
 
