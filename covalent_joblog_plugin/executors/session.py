@@ -218,10 +218,10 @@ def _session(executor: JobLogExecutor, node: NodeKey, output: NodeOutput | None)
 
 
 async def _note(output: NodeOutput | None, text: str) -> None:
-    """Keep what a reader of the node should know, apart from its text."""
+    """Keep why it runs elsewhere than asked; notes on how the job stands come and go beside it."""
     log.info("%s: %s", output, text)
     if output is not None:
-        await output.remember({"note": text})
+        await output.remember({"fallback": text})
 
 
 async def _open_output(executor: JobLogExecutor, metadata: dict[str, Any]) -> NodeOutput | None:

@@ -48,7 +48,7 @@ def describe(
         sub_dispatch_id=node.sub_dispatch_id,
         state=output.state.value,
         growing=growing,
-        note=str(known.get("note", "")),
+        note=str(known.get("note") or known.get("fallback", "")),
         trouble=str(trouble or ""),
         job=known.get("job"),
         capabilities=known.get("capabilities") or _capabilities(node, output.state, growing),

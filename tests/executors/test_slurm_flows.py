@@ -172,7 +172,7 @@ def test_a_helper_node_whose_values_only_the_cluster_can_load_runs_there(
     assert covalent_server.stdout(dispatch_id, use) == b"from afar\n"
     (picked,) = electron_ids(covalent_server, dispatch_id, ":make.__getitem__")
     state = covalent_server.results_dir / dispatch_id / f"node_{picked}" / "joblog" / "state.json"
-    assert "only_on_the_cluster" in json.loads(state.read_text())["remembered"]["note"]
+    assert "only_on_the_cluster" in json.loads(state.read_text())["remembered"]["fallback"]
 
 
 def test_what_the_function_leaves_in_its_folder_stays(
