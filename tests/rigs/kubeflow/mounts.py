@@ -12,6 +12,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,14 +33,15 @@ KERNEL_OPTIONS = {
     "kernel/keys/root_maxkeys": "1000000",
     "kernel/keys/root_maxbytes": "25000000",
 }
-# $1 the rig's folder, $2 the cache: both stay visible, wherever they are. Descriptors outlive the covering of
-# their names, which mount would else look up (--no-canonicalize). Training Operator looks for its certificate
-# at one fixed place.
+# $1 the rig's folder, $2 the cache, $3 the Python whose packages tests mount into pods: all stay visible,
+# wherever they are. Descriptors outlive the covering of their names, which mount would else look up
+# (--no-canonicalize). Training Operator looks for its certificate at one fixed place.
 SCRIPT = """\
 set -eu
-exec 8<"$1" 9<"$2"
+exec 7<"$3" 8<"$1" 9<"$2"
 for place in /run /tmp /var/lib /var/log; do mount -t tmpfs rig "$place"; done
-mkdir -p "$1" "$2"
+mkdir -p "$1" "$2" "$3"
+mount --no-canonicalize --bind /proc/self/fd/7 "$3"
 mount --no-canonicalize --bind /proc/self/fd/8 "$1"
 mount --no-canonicalize --bind /proc/self/fd/9 "$2"
 mkdir -p /tmp/k8s-webhook-server
@@ -66,7 +68,7 @@ class Mounts:
                 path = self._folder / "kernel" / option
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(f"{value}\n")
-        script = ["sh", "-c", SCRIPT, "sh", str(self._folder), str(self._cache)]
+        script = ["sh", "-c", SCRIPT, "sh", str(self._folder), str(self._cache), sys.prefix]
         self._daemons.start(HOLDER, "unshare", "--mount", "--propagation", "private", "--", *script)
         ready = self._folder / "mounts.ready"
         until(lambda: ready.exists() or self._daemons.pid(HOLDER) is None, "the mount namespace is made")
