@@ -45,7 +45,7 @@ check: lint
 	$(BIN)/python -m pytest -m 'not covalent and not slurm and not kubeflow'
 
 test: lint packages
-	$(BIN)/python -m pytest --durations=10
+	$(BIN)/python -m tools.all_tests --durations=10
 
 demo: venv
 	$(BIN)/python -m tools.demo
