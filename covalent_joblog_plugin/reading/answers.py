@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64decode
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
@@ -188,10 +189,16 @@ class Piece:
         return self.cursor + len(self.data)
 
     @classmethod
-    def of(cls, answer: dict[str, Any]) -> Piece:
-        """Take an answer of the server."""
+    def of(cls, answer: bytes) -> Piece:
+        """Take an answer of the server: a line of JSON, then the bytes."""
+        head, _, data = answer.partition(b"\n")
+        return cls.told(json.loads(head), data)
+
+    @classmethod
+    def told(cls, answer: dict[str, Any], data: bytes | None = None) -> Piece:
+        """Take an answer whose bytes are ``data``, or in itself in Base64."""
         values = _known(cls, answer)
-        values["data"] = b64decode(values["data"])
+        values["data"] = b64decode(values["data"]) if data is None else data
         values["entries"] = [Entry.of(e) for e in values["entries"] if "arrival" in e or "seam" in e]
         return cls(**values)
 

@@ -12,7 +12,7 @@ from covalent_joblog_plugin.text.skimming import lines_of
 
 if TYPE_CHECKING:
     from covalent_joblog_plugin.model.records import Stream
-    from covalent_joblog_plugin.text.skimming import Skimmer
+    from covalent_joblog_plugin.text.skimming import Skims
 
     from .answers import Entry, Piece
 
@@ -59,7 +59,7 @@ class Assembler:
         *,
         stream: Stream | None = None,
         rank: int | None = None,
-        skimmer: Skimmer | None = None,
+        skimmer: Skims | None = None,
     ) -> None:
         self._lines = lines_of(skimmer, cursor, stream=stream, rank=rank)
         self._cursor = cursor

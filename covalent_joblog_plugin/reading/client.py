@@ -99,7 +99,12 @@ class Server:
         """
         asked: dict[str, Any] = {"file": file, "cursor": cursor, "since": since, "size": size}
         query = {name: value for name, value in asked.items() if value is not None}
-        return Piece.of(await self.ask(node_path(dispatch_id, node_id) + "/output", query))
+        path, accept = node_path(dispatch_id, node_id) + "/output", {"Accept": "application/octet-stream"}
+        try:
+            async with await self.open(path, query, accept, patience=_ANSWER) as response:
+                return Piece.of(await response.read())
+        except (aiohttp.ClientError, asyncio.TimeoutError, OSError) as error:
+            raise self.unreachable(error) from error
 
     async def newest_dispatches(self, count: int, prefix: str = "") -> list[str]:
         """The ids of the newest dispatches that begin so, sublattices left out; raises as ``ask`` does.

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from .answers import NodeInfo
     from .question import Question
 
-_MEMORY = 64 * PIECE_BYTES
-"""Bytes for the pieces of outputs that are read together."""
+_MEMORY = 32 * PIECE_BYTES
+"""Bytes for the pieces of outputs that are read together; as many again are on their way."""
 _LEAST = 16 * 1024
 RAW_IS_WHOLE = "bytes are not selected by what is in their lines; only tail goes with it"
 

@@ -154,7 +154,7 @@ async def _events(response: aiohttp.ClientResponse) -> AsyncGenerator[NodeInfo |
         for event in parser.feed(data):
             answer = json.loads(event.data)
             if event.kind == "output":
-                yield Piece.of(answer)
+                yield Piece.told(answer)
             elif event.kind == "node":
                 yield NodeInfo.of(answer)
             elif event.kind == "end":

@@ -12,6 +12,7 @@ from covalent_joblog_plugin.model.errors import OutputUnsupported
 from covalent_joblog_plugin.model.log_line import LogLine
 from covalent_joblog_plugin.text.selector import Selector
 from covalent_joblog_plugin.text.skimming import Skimmer
+from covalent_joblog_plugin.text.skimming_times import TimeSkimmer
 from covalent_joblog_plugin.text.stamps import own_time
 
 from .assembling import Assembler
@@ -19,6 +20,7 @@ from .snapshot import Extent, line_start, pieces, tail_start
 
 if TYPE_CHECKING:
     from covalent_joblog_plugin.text.selection import Selection
+    from covalent_joblog_plugin.text.skimming import Skims
 
     from .assembling import Item
     from .client import Server
@@ -49,7 +51,7 @@ class Picker:
     """
 
     def __init__(self, selection: Selection, now: float, *, judge: bool = True) -> None:
-        self.skimmer = Skimmer.of(selection)
+        self.skimmer: Skims | None = Skimmer.of(selection) or TimeSkimmer.of(selection, now)
         self._selection = selection
         # Breaks are among the lines of a tail, so it is cut here.
         self._selector = Selector(replace(selection, tail=None), now, judge=judge)
@@ -60,7 +62,7 @@ class Picker:
         """How many lines did not pass, by the option that held them back."""
         rejected = self._selector.rejected.copy()
         if self.skimmer is not None:
-            rejected[self.skimmer.reason] += self.skimmer.skipped
+            rejected += self.skimmer.skipped
         return dict(+rejected)
 
     def feed(self, items: list[Item]) -> list[Item]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -51,20 +52,26 @@ async def pieces(server: Server, extent: Extent, size: int = PIECE_BYTES) -> Asy
         OutputError: It cannot be read.
         TransportError: The server does not answer.
     """
-    cursor = extent.start
     source = extent.source
-    while True:
+
+    def ask(cursor: int) -> asyncio.Task[Piece]:
         wanted = max(1, min(size, extent.end - cursor))
-        piece = await server.piece(
-            source.dispatch_id, source.node_id, source.file, cursor=cursor, size=wanted
-        )
-        piece = piece.upto(extent.end)
-        if not piece.data and cursor < extent.end:
-            raise _shortened(extent, piece.total)
-        cursor = piece.next
-        yield piece
-        if cursor >= extent.end:
-            return
+        asked = server.piece(source.dispatch_id, source.node_id, source.file, cursor=cursor, size=wanted)
+        return asyncio.ensure_future(asked)
+
+    # The server reads the next piece while this one is taken apart.
+    asked: asyncio.Task[Piece] | None = ask(extent.start)
+    try:
+        while asked is not None:
+            piece = (await asked).upto(extent.end)
+            if not piece.data and piece.cursor < extent.end:
+                raise _shortened(extent, piece.total)
+            asked = ask(piece.next) if piece.next < extent.end else None
+            yield piece
+    finally:
+        if asked is not None:
+            asked.cancel()
+            await asyncio.gather(asked, return_exceptions=True)
 
 
 async def raw(server: Server, extent: Extent) -> AsyncGenerator[bytes, None]:

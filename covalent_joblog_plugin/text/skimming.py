@@ -8,7 +8,8 @@ too much; what it leaves out, the selection would have left out.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Protocol
 
 import re2
 
@@ -51,6 +52,19 @@ _LEVELS = {
 }
 
 
+class Skims(Protocol):
+    """What leaves out lines that nobody wants.
+
+    Attributes:
+        skipped: How many were left out, by the filter that would have done so.
+    """
+
+    skipped: Counter[str]
+
+    def parts(self, data: bytes, time: float | None) -> list[tuple[int, int]]:
+        """The parts of whole lines, arrived at ``time``, that have to be taken apart, in order."""
+
+
 class Skimmer:
     """Skims one output.
 
@@ -59,7 +73,7 @@ class Skimmer:
         reason: The filter that leaves out what has none.
 
     Attributes:
-        skipped: How many lines were left out.
+        skipped: How many lines were left out, by that filter.
     """
 
     def __init__(self, expression: str, reason: str) -> None:
@@ -69,8 +83,8 @@ class Skimmer:
         # Every byte counts as a character.
         options.encoding = re2.Options.Encoding.LATIN1
         self._expression: Any = re2.compile(f"{expression}|{_ALWAYS}".encode("ascii"), options)
-        self.reason = reason
-        self.skipped = 0
+        self._reason = reason
+        self.skipped: Counter[str] = Counter()
 
     @classmethod
     def of(cls, selection: Selection) -> Skimmer | None:
@@ -88,11 +102,15 @@ class Skimmer:
             return None
         return cls("|".join(_as_it_stands(word) for word in words), "query")
 
-    def parts(self, data: bytes) -> list[tuple[int, int]]:
+    def parts(self, data: bytes, time: float | None = None) -> list[tuple[int, int]]:  # noqa: ARG002
         """The parts of whole lines that have to be taken apart, as starts and ends, in order.
 
         Each begins where a record begins whatever stands before it, except at the start: there, what stands
         before ``data`` may go on.
+
+        Args:
+            data: Whole lines.
+            time: When they arrived, which makes no difference here.
         """
         parts: list[tuple[int, int]] = []
         begun, at, indented, end = 0, 0, -1, 0
@@ -113,12 +131,12 @@ class Skimmer:
             at = _next(data, found)
         parts.append((begun, len(data)))
         kept = sum(data.count(b"\n", start, stop) for start, stop in parts)
-        self.skipped += data.count(b"\n") - kept
+        self.skipped[self._reason] += data.count(b"\n") - kept
         return parts
 
 
 def lines_of(
-    skimmer: Skimmer | None, cursor: int = 0, *, stream: Stream | None = None, rank: int | None = None
+    skimmer: Skims | None, cursor: int = 0, *, stream: Stream | None = None, rank: int | None = None
 ) -> Lines:
     """What cuts an output into lines, as ``Lines``; without most of those that ``skimmer`` leaves out."""
     if skimmer is None:
@@ -137,7 +155,7 @@ class SkimmedLines(Lines):
     """
 
     def __init__(
-        self, skimmer: Skimmer, cursor: int = 0, *, stream: Stream | None = None, rank: int | None = None
+        self, skimmer: Skims, cursor: int = 0, *, stream: Stream | None = None, rank: int | None = None
     ) -> None:
         super().__init__(cursor, stream=stream, rank=rank)
         self._skimmer = skimmer
@@ -152,7 +170,7 @@ class SkimmedLines(Lines):
         upto = data.rfind(b"\n") + 1
         if upto:
             at = 0
-            for start, end in self._skimmer.parts(data[:upto]):
+            for start, end in self._skimmer.parts(data[:upto], time):
                 self.skip(start - at)
                 lines += super().feed(data[start:end], time=time, execution=execution)
                 at = end

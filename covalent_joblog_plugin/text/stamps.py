@@ -15,11 +15,12 @@ from .severity import source
 from .terminal import plain
 from .timespec import unix
 
-_HEAD = 256
+HEAD_CHARACTERS = 256
+"""Of a line, in which its stamp stands."""
 _JSON_CHARACTERS = 64 * 1024
 _ISO = re.compile(
     r"[\s\[(<\"]{0,4}(\d{4})[-/](\d\d)[-/](\d\d)[Tt ](\d\d:\d\d):(\d\d)(?:[.,](\d{1,9})\d*)?"
-    r"(?: ?([Zz]|UTC)|([+-])(\d\d):?(\d\d)\b)?",
+    r"(?: ?(?:([Zz]|UTC)|([+-])(0\d|1[0-4]):?([0-5]\d)\b))?",
     re.ASCII,
 )
 _KLOG = re.compile(r"\[?[DIWEF](\d\d)(\d\d) (\d\d:\d\d):(\d\d)\.(\d{1,9})", re.ASCII)
@@ -38,9 +39,21 @@ def own_time(text: str, arrival: float | None = None) -> int | None:
     near = None if arrival is None else round(arrival * 10**9)
     if text.startswith("{"):
         return _of_json(text, near)
-    head = plain(text[:_HEAD])
+    head = plain(text[:HEAD_CHARACTERS])
     head = head[source(head) :]
     return _of_iso(head, near) if (found := _of_klog(head, near)) is None else found
+
+
+def calendar_stamp(text: str) -> re.Match[str] | None:
+    """Where the stamp of a line stands that has a day in the calendar and no JSON; None without one.
+
+    Its groups: year, month, day, ``HH:MM``, seconds, their fraction or None; then Z or UTC, or the sign,
+    hours and minutes of an offset, or None all of them.
+
+    Args:
+        text: The line, or its first ``HEAD_CHARACTERS``, without escape sequences.
+    """
+    return _ISO.match(text[:HEAD_CHARACTERS], source(text))
 
 
 def _of_iso(head: str, near: int | None) -> int | None:
@@ -81,7 +94,7 @@ def _of_json(text: str, near: int | None) -> int | None:
         return None
     value = next((record[key] for key in _JSON_KEYS if key in record), None)
     if isinstance(value, str):
-        return _of_iso(value[:_HEAD], near)
+        return _of_iso(value[:HEAD_CHARACTERS], near)
     if not isinstance(value, int | Decimal):
         return None
     # Seconds or milliseconds since 1970; both are times of this age.

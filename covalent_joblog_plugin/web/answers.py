@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import WithJsonSchema
@@ -179,6 +179,11 @@ class PieceAnswer:
         entries = [{key: value for key, value in entry.items() if key != "file"} for entry in piece.entries]
         data = b64encode(piece.data).decode("ascii")
         return cls(file, piece.cursor, piece.next, piece.total, data, entries)
+
+    @classmethod
+    def in_bytes(cls, file: str, piece: Piece) -> bytes:
+        """A piece for those who take no Base64: the answer without data in one line, then the bytes."""
+        return b"\n".join([encoded(cls.of(file, replace(piece, data=b""))), piece.data])
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from covalent_joblog_plugin.model.capabilities import Answer, Capabilities, Capability
+from covalent_joblog_plugin.model.errors import OutputNotFound, OutputNotYet
 from covalent_joblog_plugin.store.node_output import NodeOutput, NodeState
-from covalent_joblog_plugin.store.reading import OutputName, will_begin
+from covalent_joblog_plugin.store.nodes import open_nodes
+from covalent_joblog_plugin.store.reading import OutputName, known_dispatch, outputs_of, will_begin
 
 from .answers import NodeAnswer, OutputFile, SourceState
 
@@ -16,6 +18,31 @@ if TYPE_CHECKING:
     from covalent_joblog_plugin.store.items import Reading
     from covalent_joblog_plugin.store.reading import StoredNode
     from covalent_joblog_plugin.store.rows import Dispatch, Node
+    from covalent_joblog_plugin.store.views import Snapshot
+
+
+def snapshot_of(dispatch_id: str, node_id: int, file: str) -> Snapshot:
+    """One output as it is now; blocks on the disk.
+
+    Raises:
+        OutputNotFound: There is no such dispatch or node, or it has ended without such an output.
+        OutputNotYet: The node has no such output yet.
+        StoreError: The database does not answer.
+        OSError: It cannot be read.
+    """
+    found = open_nodes.get((dispatch_id, node_id))
+    if found is not None and (snapshot := found.snapshot(file)) is not None:
+        return snapshot
+    known = known_dispatch(dispatch_id, node_id)
+    row = known.nodes[node_id]
+    output = outputs_of(dispatch_id, known, row)
+    growing = is_growing(known, row, output)
+    if (snapshot := output.snapshot(file)) is not None:
+        return snapshot
+    names = list(output.sizes())
+    if growing:
+        raise OutputNotYet(f"node {node_id} of {dispatch_id} has no output {file!r} yet; it has {names}")
+    raise OutputNotFound(f"node {node_id} of {dispatch_id} has no output {file!r}", names)
 
 
 def is_growing(dispatch: Dispatch, node: Node, output: NodeOutput | StoredNode) -> bool:

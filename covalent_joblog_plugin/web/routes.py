@@ -16,14 +16,13 @@ from sse_starlette import EventSourceResponse
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from covalent_joblog_plugin.model.errors import OutputNotFound, OutputNotYet
 from covalent_joblog_plugin.store.layout import safe_name
 from covalent_joblog_plugin.store.nodes import open_nodes
 from covalent_joblog_plugin.store.pieces import cursor_from_end
 from covalent_joblog_plugin.store.reading import known_dispatch, outputs_of
 from covalent_joblog_plugin.store.state import INSTANCE, STARTED
 from covalent_joblog_plugin.store.threads import in_reader
-from covalent_joblog_plugin.store.views import Snapshot, View
+from covalent_joblog_plugin.store.views import View
 from covalent_joblog_plugin.text.selection import Selection
 
 from .answers import (
@@ -38,7 +37,7 @@ from .answers import (
     SearchAnswer,
     encoded,
 )
-from .description import describe, is_growing, reading_of
+from .description import describe, reading_of, snapshot_of
 from .following import PIECE_BYTES, Follower, Start, follow
 from .hanging_up import ended_with_the_server
 from .parameters import (
@@ -61,8 +60,15 @@ from .searching import search_back, search_on
 
 log = logging.getLogger("covalent_joblog_plugin")
 
+OCTETS = "application/octet-stream"
 CLOSING_PATIENCE = 2.0
 """Seconds a follower has, when the server stops, to send what it holds."""
+_OUTPUT = """A piece of an output, from a cursor or a time on.
+
+It is empty where there is nothing yet, and beyond the output's end: `total` tells.
+
+With `Accept: application/octet-stream` the answer is the same JSON without data in one line, and behind it
+the bytes as they are: faster for long outputs."""
 _EVENTS = """A stream of server-sent events, until the output's end:
 
 - `node`: the node as its own route answers it; first, and when something other than sizes has changed
@@ -80,7 +86,7 @@ One answer takes about half a second at most: go on from `next` for more. The ne
 without an end yet may be found again when it has grown."""
 
 _EVENT_STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
-_BYTES = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+_BYTES = {OCTETS: {"schema": {"type": "string", "format": "binary"}}}
 
 router = APIRouter(prefix="/api/v1/joblog", tags=["Job output"], route_class=RefusingRoute)
 
@@ -137,8 +143,9 @@ async def node(dispatch_id: DispatchId, node_id: NodeId) -> Response:
     return JsonResponse(await in_reader(answer))
 
 
-@_read("/{dispatch_id}/{node_id}/output", PieceAnswer)
+@_read("/{dispatch_id}/{node_id}/output", PieceAnswer, description=_OUTPUT)
 async def output(
+    request: Request,
     dispatch_id: DispatchId,
     node_id: NodeId,
     file: File = "stdout",
@@ -146,17 +153,18 @@ async def output(
     since: Since = None,
     size: Size = PIECE_BYTES,
 ) -> Response:
-    """A piece of an output, from a cursor or a time on.
-
-    It is empty where there is nothing yet, and beyond the output's end: `total` tells.
-    """
+    """A piece of an output."""
     start = _start(cursor, since)
+    in_bytes = request.headers.get("accept") == OCTETS
 
     def answer() -> bytes:
-        snapshot = _snapshot(dispatch_id, node_id, file)
-        return encoded(PieceAnswer.of(file, start.place(file, snapshot).take(snapshot, size)))
+        snapshot = snapshot_of(dispatch_id, node_id, file)
+        piece = start.place(file, snapshot).take(snapshot, size)
+        return PieceAnswer.in_bytes(file, piece) if in_bytes else encoded(PieceAnswer.of(file, piece))
 
-    return JsonResponse(await in_reader(answer))
+    content = await in_reader(answer)
+    headers = {**HEADERS, "Vary": "Accept"}
+    return Response(content, headers=headers, media_type=OCTETS if in_bytes else "application/json")
 
 
 @_read("/{dispatch_id}/{node_id}/events", _EVENT_STREAM, description=_EVENTS)
@@ -215,7 +223,7 @@ async def search(
         raise BadRequestError("cursor and before: one searches forwards, one backwards; leave one out")
 
     def answer() -> bytes:
-        snapshot = _snapshot(dispatch_id, node_id, file)
+        snapshot = snapshot_of(dispatch_id, node_id, file)
         if before is None:
             start = cursor_from_end(snapshot, cursor or 0)
             found = search_on(snapshot, file, selection, start, most)
@@ -235,7 +243,7 @@ async def download(
 
     The header `Joblog-State` is the node's `state`: of a live one, this is a beginning.
     """
-    snapshot = await in_reader(_snapshot, dispatch_id, node_id, file)
+    snapshot = await in_reader(snapshot_of, dispatch_id, node_id, file)
     start, end, status = 0, snapshot.view.total, 200
     name = f"{dispatch_id[:8]}-{node_id}-{safe_name(file)}"
     headers = {
@@ -251,37 +259,13 @@ async def download(
         status = 206 if start < end else 416
     headers["Content-Length"] = str(end - start)
     body = _bytes(snapshot.view, start, end if request.method == "GET" else start, request.client)
-    return StreamingResponse(body, status, headers, media_type="application/octet-stream")
+    return StreamingResponse(body, status, headers, media_type=OCTETS)
 
 
 def _start(cursor: int | None, since: float | None) -> Start:
     if cursor is not None and since is not None:
         raise BadRequestError("cursor and since: both say where to begin; leave one out")
     return Start(cursor or 0, since)
-
-
-def _snapshot(dispatch_id: str, node_id: int, file: str) -> Snapshot:
-    """One output as it is now.
-
-    Raises:
-        OutputNotFound: There is no such dispatch or node, or it has ended without such an output.
-        OutputNotYet: The node has no such output yet.
-        StoreError: The database does not answer.
-        OSError: It cannot be read.
-    """
-    found = open_nodes.get((dispatch_id, node_id))
-    if found is not None and (snapshot := found.snapshot(file)) is not None:
-        return snapshot
-    known = known_dispatch(dispatch_id, node_id)
-    row = known.nodes[node_id]
-    output = outputs_of(dispatch_id, known, row)
-    growing = is_growing(known, row, output)
-    if (snapshot := output.snapshot(file)) is not None:
-        return snapshot
-    names = list(output.sizes())
-    if growing:
-        raise OutputNotYet(f"node {node_id} of {dispatch_id} has no output {file!r} yet; it has {names}")
-    raise OutputNotFound(f"node {node_id} of {dispatch_id} has no output {file!r}", names)
 
 
 async def _bytes(view: View, start: int, end: int, client: tuple[str, int] | None) -> AsyncIterator[bytes]:
