@@ -183,7 +183,8 @@ class PieceAnswer:
     @classmethod
     def in_bytes(cls, file: str, piece: Piece) -> bytes:
         """A piece for those who take no Base64: the answer without data in one line, then the bytes."""
-        return b"\n".join([encoded(cls.of(file, replace(piece, data=b""))), piece.data])
+        told = replace(cls.of(file, replace(piece, data=b"")), next=piece.next)
+        return b"\n".join([encoded(told), piece.data])
 
 
 @dataclass(frozen=True, slots=True)

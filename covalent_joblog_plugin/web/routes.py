@@ -93,9 +93,11 @@ router = APIRouter(prefix="/api/v1/joblog", tags=["Job output"], route_class=Ref
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _read(path: str, answer: type | dict[str, Any], **options: Any) -> Callable[[F], F]:
-    """Add a route for GET and HEAD; its ``answer`` is a record, or media types with their schemas."""
-    known = {"content": answer} if isinstance(answer, dict) else {"model": answer}
+def _read(
+    path: str, answer: type | None, media: dict[str, Any] | None = None, **options: Any
+) -> Callable[[F], F]:
+    """Add a route for GET and HEAD; it answers with a record in JSON, or with ``media``, or as one asks."""
+    known = ({"model": answer} if answer else {}) | ({"content": media} if media else {})
     responses = {200: {"description": "What was asked for", **known}, **STATUSES}
 
     def add(function: F) -> F:
@@ -143,7 +145,7 @@ async def node(dispatch_id: DispatchId, node_id: NodeId) -> Response:
     return JsonResponse(await in_reader(answer))
 
 
-@_read("/{dispatch_id}/{node_id}/output", PieceAnswer, description=_OUTPUT)
+@_read("/{dispatch_id}/{node_id}/output", PieceAnswer, _BYTES, description=_OUTPUT)
 async def output(
     request: Request,
     dispatch_id: DispatchId,
@@ -167,7 +169,7 @@ async def output(
     return Response(content, headers=headers, media_type=OCTETS if in_bytes else "application/json")
 
 
-@_read("/{dispatch_id}/{node_id}/events", _EVENT_STREAM, description=_EVENTS)
+@_read("/{dispatch_id}/{node_id}/events", None, _EVENT_STREAM, description=_EVENTS)
 async def events(
     request: Request,
     dispatch_id: DispatchId,
@@ -235,7 +237,7 @@ async def search(
     return JsonResponse(await in_reader(answer))
 
 
-@_read("/{dispatch_id}/{node_id}/download", _BYTES)
+@_read("/{dispatch_id}/{node_id}/download", None, _BYTES)
 async def download(
     request: Request, dispatch_id: DispatchId, node_id: NodeId, file: File = "stdout"
 ) -> Response:
