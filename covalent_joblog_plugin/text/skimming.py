@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from .selection import Selection
 
-# What is shown of a line with one of these is not what stands there. After a traceback, lines belong together
-# that look as if each began a record.
-_ALWAYS = r"\x1b|\x08|\r[^\n]|\xc2[\x80-\x9f]|Traceback"
+ODD = r"\x1b|\x08|\r[^\n]|\xc2[\x80-\x9f]|Traceback"
+"""What is shown of a line with one of these is not what stands there. After a traceback, lines belong
+together that look as if each began a record."""
 _NOT_AS_IT_STANDS = re.compile(rb"[\x1b\x08]|\r[^\r]|Traceback")
 _MEMORY = 8 << 20
 """Bytes for the states the expression has met."""
@@ -77,12 +77,7 @@ class Skimmer:
     """
 
     def __init__(self, expression: str, reason: str) -> None:
-        options = re2.Options()
-        options.max_mem = _MEMORY
-        options.log_errors = False
-        # Every byte counts as a character.
-        options.encoding = re2.Options.Encoding.LATIN1
-        self._expression: Any = re2.compile(f"{expression}|{_ALWAYS}".encode("ascii"), options)
+        self._expression = compiled(f"{expression}|{ODD}")
         self._reason = reason
         self.skipped: Counter[str] = Counter()
 
@@ -133,6 +128,16 @@ class Skimmer:
         kept = sum(data.count(b"\n", start, stop) for start, stop in parts)
         self.skipped[self._reason] += data.count(b"\n") - kept
         return parts
+
+
+def compiled(expression: str) -> Any:
+    """An expression in RE2's syntax about bytes, as one of ``re``; it takes time linear in the text."""
+    options = re2.Options()
+    options.max_mem = _MEMORY
+    options.log_errors = False
+    # Every byte counts as a character.
+    options.encoding = re2.Options.Encoding.LATIN1
+    return re2.compile(expression.encode("ascii"), options)
 
 
 def lines_of(

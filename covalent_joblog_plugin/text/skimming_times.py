@@ -13,13 +13,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from .records import begins_anyhow
+from .skimming import ODD, compiled
 from .stamps import HEAD_CHARACTERS, calendar_stamp, own_time
 
 if TYPE_CHECKING:
     from .selection import Selection, Window
 
-# What is shown of a line with one of these is not what stands there, or it may belong to the one before.
-_NOT_AS_IT_STANDS = re.compile(rb"[\x1b\x08]|\r[^\n]|\xc2[\x80-\x9f]|Traceback")
+_ODD = compiled(ODD)
 _UNITS = (
     (86_400, r"(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d", "00:00:00", "23:59:59"),
     (3600, r":[0-5]\d:[0-5]\d", ":00:00", ":59:59"),
@@ -108,8 +108,8 @@ class TimeSkimmer:
 
 def _odd(data: bytes, at: int) -> int:
     """Where the next bytes are that make a line be looked at by itself."""
-    match = _NOT_AS_IT_STANDS.search(data, at)
-    return match.start() if match else len(data)
+    match = _ODD.search(data, at)
+    return int(match.start()) if match else len(data)
 
 
 def _ends(stamp: re.Match[str]) -> tuple[int, int, int, int]:
