@@ -40,6 +40,8 @@ class TextLines:
     marked: Selection
     paints = True
     """Whether lines without an end yet are shown, on a terminal."""
+    judges = False
+    """Whether lines have to have their severity, which takes most of the time."""
 
     def line(self, shown: Shown) -> str:
         """A line without its end, safe for a terminal."""
@@ -68,6 +70,7 @@ class JsonLines:
     """Lines for programs, in ASCII."""
 
     paints = False
+    judges = True
 
     def line(self, shown: Shown) -> str:
         """A line without its end."""

@@ -54,7 +54,7 @@ async def _last_lines(views: list[NodeView], server: str | None) -> _Lines:
         options: Any = {"stream": "all", "tail": 1, "server": server}
         question = Question.of(view.info.dispatch_id, view.info.node_id, options)
         async with at_once:
-            async for batch in (await Evaluation.of(question)).read():
+            async for batch in (await Evaluation.of(question)).read(judge=False):
                 for shown in batch:
                     line, key = shown.item, (shown.source.dispatch_id, shown.source.node_id)
                     own = key == (view.info.dispatch_id, view.info.node_id)

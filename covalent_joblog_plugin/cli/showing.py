@@ -34,11 +34,11 @@ async def show(evaluation: Evaluation, style: StyleMaker) -> None:
         JobLogError: The output cannot be read.
         BrokenPipeError: Nobody reads the text any more.
     """
-    screen, total = Screen(), 0
+    screen, total, lines = Screen(), 0, style(evaluation.of_one_node)
     last: float | None = None
-    async with aclosing(evaluation.read()) as batches:
+    async with aclosing(evaluation.read(judge=lines.judges)) as batches:
         async for batch in batches:
-            total += screen.show(batch, style(evaluation.of_one_node))
+            total += screen.show(batch, lines)
             last = max((shown.item.time or 0 for shown in batch), default=0) or last
     if not total:
         console.event(why_nothing(evaluation))
