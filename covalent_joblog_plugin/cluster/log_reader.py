@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 HEAD_SECONDS, HEAD_AFTER_BYTES = 2.0, 4 << 20
-"""The head of the current log file is read after so much time or text, when there is text."""
+"""The head of the current log file is read after so much time or text with its stamps, when there is text:
+before the window forgets where that file began."""
 FLOW_BYTES, QUIET_SECONDS = 16 << 10, 0.3
 """It is read as well when so much text came and then none for so long: the stream may be stuck."""
 SILENT_SECONDS = 1.0
@@ -72,7 +73,7 @@ class LogReader:
         self._try = 0
         self._proven = b""
         self._open = self._full = self._sure = False
-        self._flows = asyncio.Event()
+        self._flows, self._floods = asyncio.Event(), asyncio.Event()
         self._checked_at, self._checked_when = 0, 0.0
 
     @property
@@ -216,7 +217,7 @@ class LogReader:
         Returns:
             Whether it could be read.
         """
-        self._checked_at, self._checked_when = self.size, time.monotonic()
+        self._checked_at, self._checked_when = self._window.stamped, time.monotonic()
         try:
             async with self._opened(limit=HEAD_BYTES) as chunks:
                 self._rotations.saw(b"".join([chunk async for chunk in chunks]))
@@ -246,8 +247,11 @@ class LogReader:
             self._try, self._proven = 0, b""
         if reading.aligned:
             self.tell("")
-        if self.size - self._checked_at > FLOW_BYTES:
+        unchecked = self._window.stamped - self._checked_at
+        if unchecked > FLOW_BYTES:
             self._flows.set()
+        if unchecked > HEAD_AFTER_BYTES:
+            self._floods.set()
         self._full = True
         await self._sink.room()
         self._full = False
@@ -257,6 +261,7 @@ class LogReader:
         """While text flows; returns when the stream is stuck on a file that was rotated away."""
         while True:
             self._flows.clear()
+            self._floods.clear()
             # Streams that break often must not put it off.
             await wait_for(self._flows, self._checked_when + HEAD_SECONDS - time.monotonic())
             if self._flows.is_set():
@@ -264,7 +269,7 @@ class LogReader:
             elif self._open:
                 self.tell("")
             size = self.size
-            if size in {0, self._checked_at} and not self._full:
+            if self._window.stamped in {0, self._checked_at} and not self._full:
                 self._checked_when = time.monotonic()
                 continue
             if not await self._is_behind(size):
@@ -278,9 +283,9 @@ class LogReader:
     async def _flow_pauses(self) -> None:
         """Wait until the text stops to flow, or a look at the head is due anyway."""
         due = self._checked_when + HEAD_SECONDS
-        while time.monotonic() < due and self.size - self._checked_at < HEAD_AFTER_BYTES:
+        while time.monotonic() < due and not self._floods.is_set():
             size = self.size
-            await asyncio.sleep(QUIET_SECONDS)
+            await wait_for(self._floods, QUIET_SECONDS)
             if self.size == size:
                 return
 

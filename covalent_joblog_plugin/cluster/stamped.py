@@ -158,11 +158,13 @@ class Window:
 
     Attributes:
         size: Bytes of text taken so far, without stamps.
+        stamped: The same with them; of short lines they are the most.
         newest: Stamp of the line that began last; empty before the first.
         first: Stamp of the first line of all.
     """
 
     size: int = 0
+    stamped: int = 0
     newest: bytes = b""
     first: bytes = b""
     _newest_offset: int = 0
@@ -177,6 +179,7 @@ class Window:
             return
         at_start, offset = self._at_start, self.size
         self.size += size
+        self.stamped += len(stamped)
         self._at_start = stamped.endswith(b"\n")
         start = stamped.rfind(b"\n", 0, len(stamped) - 1) + 1
         if (start or at_start) and (stamp := STAMP.match(stamped, start)):

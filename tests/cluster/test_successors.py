@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from covalent_joblog_plugin.cluster import log_reader, pod_log
+from covalent_joblog_plugin.cluster import log_reader, pod_log, stamped
 from covalent_joblog_plugin.cluster.successors import Edge, Head
 from tests.cluster.log_simulator import LogSimulator
 from tests.cluster.pod_logs import Instance
@@ -133,6 +133,35 @@ async def test_a_line_of_which_only_the_newline_is_in_the_next_file_keeps_it(sim
     simulator.leave()
     assert await reading
     assert bytes(instance.taken.data) == expected
+    assert instance.taken.gaps == []
+
+
+async def test_a_file_begun_inside_a_line_is_known_whole_however_short_its_lines_are(simulator, instance):
+    """Stamps are most of such a log, and what is kept for comparing has them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stamped, "WINDOW_BYTES", 160 << 10)
+        patch.setattr(log_reader, "HEAD_AFTER_BYTES", 40 << 10)
+        patch.setattr(log_reader, "FLOW_BYTES", 4 << 10)
+        patch.setattr(log_reader, "HEAD_SECONDS", 20.0)
+        patch.setattr(log_reader, "QUIET_SECONDS", 20.0)
+        reading = asyncio.create_task(instance.log().follow())
+        expected = bytearray()
+        for number in range(60):
+            if number % 20 == 10:
+                simulator.log.write(1, b"y")
+                simulator.log.rotate()
+                simulator.log.write(1, b"\n")
+                expected += b"y\n"
+            for _ in range(1000):
+                simulator.log.now += 10**5
+                simulator.log.write(1, b"y\n")
+            simulator.change()
+            expected += b"y\n" * 1000
+            size = len(expected)
+            await instance.taken.until(lambda taken, size=size: len(taken.data) == size)
+        simulator.leave()
+        assert await reading
+    assert instance.taken.data == expected
     assert instance.taken.gaps == []
 
 
